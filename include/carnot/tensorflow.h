@@ -8,6 +8,17 @@
 extern "C" {
 #endif
 
+// The dimensions and the layout that the data of a placeholder has, as TensorRT 8's UFF parser
+// registers inputs.
+typedef struct carnot_tensorflow_registered_input {
+  const char* name;  // of the placeholder
+  // Without the batch, which is dimension 0 of the placeholder. Sizes of at least 1.
+  carnot_dims dims;
+  // [C,H,W], where a graph of channels-last layout has [H,W,C]: the network's input is [N,C,H,W],
+  // and a transpose follows it. A graph of channels-first layout is not changed.
+  bool is_channels_first;
+} carnot_tensorflow_registered_input;
+
 // How a TensorFlow graph is read. All zero is the default.
 typedef struct carnot_tensorflow_options {
   // Tensors that become outputs, "node" or "node:1"; without any, results of nodes that nothing
@@ -24,6 +35,11 @@ typedef struct carnot_tensorflow_options {
   const char* const* tags;
   size_t tag_count;     // 0: "serve", or the only graph
   bool verify_weights;  // compute the checksums of variables, which reads them whole
+  // Placeholders whose dimensions are set; NOT_FOUND where the outputs need no such placeholder,
+  // INVALID_ARGUMENT where its own dimensions are others.
+  const carnot_tensorflow_registered_input* registered;
+  size_t registered_count;
+  int64_t batch;  // dimension 0 of the registered inputs; 0: as the graph has it
 } carnot_tensorflow_options;
 
 // Reads the model at |path|: a GraphDef, a MetaGraphDef, a SavedModel's folder or the file in it,
@@ -45,6 +61,10 @@ CARNOT_API carnot_status* carnot_tensorflow_parse_memory(
 CARNOT_API carnot_status* carnot_network_add_tensorflow(carnot_network* network, const char* path,
                                                         const carnot_tensorflow_options* options)
     CARNOT_MUST_USE;
+// The same for a GraphDef in memory, which must outlive the network.
+CARNOT_API carnot_status* carnot_network_add_tensorflow_memory(
+    carnot_network* network, const void* data, size_t size,
+    const carnot_tensorflow_options* options) CARNOT_MUST_USE;
 // True when |data| is a GraphDef, a MetaGraphDef or a SavedModel as far as its first bytes tell.
 // Any thread.
 CARNOT_API bool carnot_tensorflow_is_graph(const void* data, size_t size);

@@ -47,6 +47,7 @@ from .parser import OnnxParser
 from .parser_caffe import CaffeParser, IBlobNameToTensor, ICaffePluginFactoryV2
 from .parser_errors import ParserError
 from .parser_refitter import OnnxParserRefitter
+from .parser_uff import UffParser
 from .plugin.classes import *  # noqa: F403
 from .plugin.registry import *  # noqa: F403
 from .plugin.types import *  # noqa: F403

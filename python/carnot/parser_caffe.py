@@ -94,14 +94,14 @@ class CaffeParser(Manual, Reporter):
     ) -> Optional[IBlobNameToTensor]:
         """The same for files in memory."""
         deploy, model = bytes(deploy_buffer), bytes(model_buffer)
-        network._keep.append(model)
-        return self._parse(
-            network,
-            dtype,
-            lambda options: lib.carnot_network_add_caffe_memory(
+
+        def add(options: Any) -> Any:
+            network._keep.append(model)
+            return lib.carnot_network_add_caffe_memory(
                 network._c, ffi.from_buffer(deploy), len(deploy), ffi.from_buffer(model), len(model), options
-            ),
-        )
+            )
+
+        return self._parse(network, dtype, add)
 
     @reported(None)
     def parse_binary_proto(self, filename: str) -> Optional[np.ndarray]:

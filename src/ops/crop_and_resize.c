@@ -4,7 +4,9 @@
 //   Y(r,i) = (y1 + i * (y2 - y1) / (height - 1)) * (H - 1), 0.5 * (y1 + y2) * (H - 1) for height 1;
 //   X likewise
 // |x| [N,C,H,W]  |rois| [R,4] (y1, x1, y2, x2), 1 being the last pixel  |batch_indices| [R]
-// |crop_size| [2] (height, width). Computed in double.
+// |crop_size| [2] (height, width). Positions are computed in float as TensorFlow does, which
+// decides the nearest pixel of a position between two; pixels in double.
+#include "ops/roi.h"
 #include "ops/util.h"
 
 typedef struct crop_run {
@@ -38,12 +40,11 @@ static carnot_status* infer_crop(carnot_infer* infer) {
   return NULL;
 }
 
-// The position of element |i| of |count| along a dimension of |size| pixels that the box covers
-// from |first| to |last|.
-static double position(double first, double last, int64_t i, int64_t count, int64_t size) {
-  double end = (double)(size - 1);
-  return count > 1 ? first * end + (double)i * ((last - first) * end / (double)(count - 1))
-                   : 0.5 * (first + last) * end;
+double carnot_crop_position(double first, double last, int64_t i, int64_t count, int64_t size) {
+  const float from = (float)first, to = (float)last, end = (float)(size - 1);
+  const float start = from * end, step = count > 1 ? (to - from) * end / (float)(count - 1) : 0.0f;
+  const float offset = (float)i * step;
+  return (double)(count > 1 ? start + offset : 0.5f * (from + to) * end);
 }
 
 // NaN and infinity of a pixel without weight have no effect.
@@ -70,8 +71,8 @@ static void crop_part(void* arg, int64_t part) {
   for (int64_t i = 0; i < r->height; i++)
     for (int64_t j = 0; j < r->width; j++)
       r->y[(part * r->height + i) * r->width + j] =
-          pixel(r, plane, position(box[0], box[2], i, r->height, h),
-                position(box[1], box[3], j, r->width, w));
+          pixel(r, plane, carnot_crop_position(box[0], box[2], i, r->height, h),
+                carnot_crop_position(box[1], box[3], j, r->width, w));
 }
 
 static carnot_status* run_crop(carnot_call* call) {

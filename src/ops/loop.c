@@ -4,6 +4,13 @@
 // Scanned results are stacked. Source: ONNX Loop-25.
 #include "ops/control.h"
 
+// The number of iterations where it is plain, else a new unknown size.
+static carnot_sym known_trips(carnot_infer* infer, const carnot_infer_input* trips) {
+  const bool known = carnot_infer_int(infer, "counted") && trips->syms && trips->sym_count == 1 &&
+                     carnot_sym_is_const(trips->syms[0]) && trips->syms[0].bits >= 0;
+  return known ? trips->syms[0] : carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
+}
+
 static carnot_status* infer_loop(carnot_infer* infer) {
   if (!infer->infer_block) return NULL;
   int carried = (int)carnot_infer_int(infer, "carried");
@@ -16,15 +23,14 @@ static carnot_status* infer_loop(carnot_infer* infer) {
   carnot_infer_input* inputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_input, input_count + 1);
   carnot_infer_output* outputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, output_count);
   CARNOT_TRY(carnot_arena_status(infer->arena));
+  const carnot_infer_input* trips = &infer->inputs[0];
   memcpy(inputs, infer->inputs, input_count * sizeof(*inputs));
   inputs[0] = (carnot_infer_input){.type = &iteration};
   inputs[1] = (carnot_infer_input){.type = &condition};
   CARNOT_TRY(carnot_control_infer(infer, inputs, (int)input_count, 2, carried, 1, outputs,
                                   (int)output_count));
-  for (int i = carried; i < infer->output_count; i++) {
-    carnot_control_set_stacked(infer, i, &outputs[1 + i].type,
-                               carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED), 0);
-  }
+  for (int i = carried; i < infer->output_count; i++)
+    carnot_control_set_stacked(infer, i, &outputs[1 + i].type, known_trips(infer, trips), 0);
   return NULL;
 }
 
@@ -52,6 +58,7 @@ static carnot_status* run_loop(carnot_call* call) {
                "the trip count has %lld elements, must be 1",
                (long long)carnot_tensor_count(trips));
   int64_t most = trips ? carnot_load_i64(trips->dtype, trips->data, 0) : INT64_MAX;
+  const bool counted = trips && carnot_call_int(call, "counted") != 0;
   bool again = !carnot_call_in(call, 1) || is_true(call->inputs[1]);
   carnot_iterations it;
   CARNOT_TRY(carnot_iterations_init(&it, call, call->input_count, 1 + call->output_count, scanned));
@@ -60,7 +67,7 @@ static carnot_status* run_loop(carnot_call* call) {
   for (int64_t trip = 0; again && trip < most; trip++) {
     CARNOT_TRY(scalar_cell(call, CARNOT_DTYPE_I64, trip, &it.inputs[0]));
     CARNOT_TRY_AT(carnot_iterations_step(&it), "iteration %lld", (long long)trip);
-    again = is_true(&it.outputs[0]);
+    again = counted || is_true(&it.outputs[0]);
     CARNOT_TRY(carnot_iterations_turn(&it, 0, 1 + carried, 1, scanned));
   }
   CARNOT_TRY(carnot_iterations_end(&it, 2, carried));
@@ -74,9 +81,11 @@ static carnot_status* run_loop(carnot_call* call) {
   return NULL;
 }
 
+// counted: the trip count alone says how often the body runs, its condition does not end the loop.
 // scan_dtypes and scan_ranks give the type of a stacked output for a run without iterations.
 static const carnot_attr_spec kLoop[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
                                          {"carried", CARNOT_ATTR_INT, true, 0, NULL},
+                                         {"counted", CARNOT_ATTR_INT, false, 0, NULL},
                                          {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
                                          {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
                                          {0}};

@@ -33,6 +33,12 @@ carnot_status* carnot_recurrent_infer(carnot_infer* infer, int64_t gates) {
   bool batch_first = carnot_infer_int(infer, "layout") != 0;
   carnot_sym time = x->rank == 3 ? x->dims[batch_first] : carnot_infer_unknown(infer, INT32_MAX);
   carnot_sym batch = x->rank == 3 ? x->dims[!batch_first] : carnot_infer_unknown(infer, INT32_MAX);
+  const carnot_type* mask =
+      infer->input_count > CARNOT_RECURRENT_MASK ? infer->inputs[CARNOT_RECURRENT_MASK].type : NULL;
+  CARNOT_CHECK(!mask || (mask->kind == CARNOT_VALUE_TENSOR && mask->dtype == CARNOT_DTYPE_BOOL &&
+                         (mask->rank == 2 || mask->rank < 0)),
+               INVALID_MODEL, "input %d is no mask: a BOOL tensor of 2 dimensions is required",
+               CARNOT_RECURRENT_MASK);
   carnot_sym y[4] = {time, directions, batch, hidden},
              y_first[4] = {batch, time, directions, hidden};
   carnot_sym h[3] = {directions, batch, hidden}, h_first[3] = {batch, directions, hidden};
@@ -143,8 +149,10 @@ static void run_sequence(void* arg, int64_t part) {
   for (int64_t s = 0; s < length; s++) {
     int64_t t = backward ? length - 1 - s : s;
     int64_t at = r->batch_first ? b * r->time + t : t * r->batch + b;
-    memcpy(gates, r->input_gates[d] + at * rows, (size_t)rows * sizeof(double));
-    p->step(p->context, r, (int)d, gates, h, c, gates + rows);
+    if (!r->mask || r->mask[at]) {
+      memcpy(gates, r->input_gates[d] + at * rows, (size_t)rows * sizeof(double));
+      p->step(p->context, r, (int)d, gates, h, c, gates + rows);
+    }
     if (!r->y) continue;
     int64_t to = r->batch_first ? (b * r->time + t) * r->directions + d
                                 : (t * r->directions + d) * r->batch + b;
@@ -227,6 +235,12 @@ static carnot_status* read_inputs(const carnot_call* call, int64_t gates, carnot
                  "sequence_lens[%lld] is %lld; 0 to %lld is required", (long long)i,
                  (long long)r->lengths[i], (long long)r->time);
   }
+  const carnot_tensor* mask = carnot_call_in(call, CARNOT_RECURRENT_MASK);
+  CARNOT_CHECK(!mask || (mask->dtype == CARNOT_DTYPE_BOOL && mask->rank == 2 &&
+                         mask->dims[0] == x->dims[0] && mask->dims[1] == x->dims[1]),
+               INVALID_MODEL, "the mask is no BOOL tensor of %lld by %lld elements",
+               (long long)x->dims[0], (long long)x->dims[1]);
+  r->mask = mask ? mask->data : NULL;
   CARNOT_TRY(carnot_call_f64(call, x, &r->x));
   CARNOT_TRY(optional_input(call, 3, want * 2 * rows, &r->bias));
   CARNOT_TRY(optional_input(call, 5, want * r->batch * r->hidden, &r->initial_h));

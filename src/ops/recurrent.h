@@ -2,14 +2,16 @@
 //   X [T,B,I], W [D,G*H,I], R [D,G*H,H], bias [D,2*G*H] (Wb then Rb), lengths [B], initial state
 //   [D,B,H] Y [T,D,B,H], Y_h [D,B,H]; with layout 1: X [B,T,I], Y [B,T,D,H], states [B,D,H]
 // T time, B batch, I input, H hidden size, G gates, D directions. Sequences shorter than T leave
-// zeros in Y and end where they end; the reverse direction begins at their end. Computed in double.
+// zeros in Y and end where they end; the reverse direction begins at their end. Beyond ONNX, input
+// 8 is a mask, BOOL [T,B] (with layout 1 [B,T]): a step where it is false keeps the state of its
+// sequence, which Y repeats. Computed in double.
 #ifndef CARNOT_OPS_RECURRENT_H_
 #define CARNOT_OPS_RECURRENT_H_
 
 #include "ops/elementwise_fn.h"
 #include "ops/util.h"
 
-enum { CARNOT_RECURRENT_GATES = 4, CARNOT_RECURRENT_ACTIVATIONS = 3 };
+enum { CARNOT_RECURRENT_GATES = 4, CARNOT_RECURRENT_ACTIVATIONS = 3, CARNOT_RECURRENT_MASK = 8 };
 
 typedef struct carnot_recurrent {
   int64_t time, batch, input, hidden, directions, gates;
@@ -19,6 +21,7 @@ typedef struct carnot_recurrent {
   const double *x, *bias, *initial_h, *initial_c;  // all but x may be NULL
   double *input_gates[2], *transposed[2];          // x*W^T + Wb, and R^T, of each direction
   const int64_t* lengths;
+  const uint8_t* mask;          // may be NULL
   double *y, *last_h, *last_c;  // may be NULL
   double* scratch;              // (2 + 2*gates) * hidden a sequence
 } carnot_recurrent;

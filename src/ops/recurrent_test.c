@@ -99,8 +99,30 @@ static void activations_take_their_parameters(void** state) {
   op_test_deinit(&t);
 }
 
+// A sequence of which the mask leaves out two steps is the shorter one; Y repeats the state there.
+static void a_mask_leaves_steps_out(void** state) {
+  (void)state;
+  op_test t;
+  op_test_init(&t);
+  const carnot_rt_value *w = weights(&t, 4 * kHidden, 1, 5),
+                        *r = weights(&t, 4 * kHidden, kHidden, 6);
+  const carnot_rt_value* whole[9] = {op_test_floats(&t, DIMS(4, 1, 1), LIST(0.5, 9, -1, 9)), w, r};
+  const carnot_rt_value* part[3] = {op_test_floats(&t, DIMS(2, 1, 1), LIST(0.5, -1)), w, r};
+  carnot_rt_value *masked[3], *shorter[3];
+  whole[8] = op_test_tensor(&t, CARNOT_DTYPE_BOOL, DIMS(4, 1), LIST(1, 0, 1, 0), 0);
+  op_test_run(&t, &carnot_op_lstm, 9, whole, 3, masked);
+  op_test_run(&t, &carnot_op_lstm, 3, part, 3, shorter);
+  const float *y = masked[0]->tensor.data, *few = shorter[0]->tensor.data;
+  for (int s = 0; s < 4; s++)
+    assert_memory_equal(y + s * kHidden, few + s / 2 * kHidden, kHidden * sizeof(*y));
+  for (int i = 1; i < 3; i++)
+    assert_memory_equal(masked[i]->tensor.data, shorter[i]->tensor.data, kHidden * sizeof(*y));
+  op_test_deinit(&t);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(lstm_by_the_equations),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_mask_leaves_steps_out),
+                                     cmocka_unit_test(lstm_by_the_equations),
                                      cmocka_unit_test(reverse_begins_at_the_end),
                                      cmocka_unit_test(activations_take_their_parameters)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,4 +36,8 @@ static inline carnot_status* carnot_roi_check_image(int64_t image, int64_t image
   return NULL;
 }
 
+// Crop and resize: the position of element |i| of |count| along a dimension of |size| pixels that
+// the box covers from |first| to |last|, 1 being the last pixel.
+double carnot_crop_position(double first, double last, int64_t i, int64_t count, int64_t size);
+
 #endif  // CARNOT_OPS_ROI_H_

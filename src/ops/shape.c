@@ -136,6 +136,18 @@ static carnot_status* fit_dim(carnot_infer* infer, const carnot_type* x, const c
   return NULL;
 }
 
+// The known dimensions hold no more elements than 63 bits count.
+static carnot_status* check_count(const carnot_sym* dims, int rank) {
+  int64_t count = 1;
+  for (int i = 0; i < rank; i++)
+    if (carnot_sym_is(dims[i], 0)) return NULL;
+  for (int i = 0; i < rank; i++)
+    CARNOT_CHECK(!carnot_sym_is_const(dims[i]) || carnot_mul_i64(count, dims[i].bits, &count),
+                 INVALID_MODEL, "dimension %d is %lld: the shape has more than 2^63 - 1 elements",
+                 i, (long long)dims[i].bits);
+  return NULL;
+}
+
 static carnot_status* infer_reshape(carnot_infer* infer) {
   const carnot_type *x, *shape;
   const carnot_sym* wanted;
@@ -166,6 +178,8 @@ static carnot_status* infer_reshape(carnot_infer* infer) {
                    "dimension %d is %lld, must be -1 or more", i, (long long)wanted[i].bits);
     }
   }
+  if (open >= 0) dims[open] = carnot_sym_of(1);
+  CARNOT_TRY(check_count(dims, rank));
   if (open >= 0 && x->rank < 0)
     dims[open] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   else if (open >= 0)

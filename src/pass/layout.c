@@ -5,6 +5,7 @@
 // of the block use, every such operator either stays or works on transposed data. An edge between
 // two that decide differently takes a transpose of its value. The choice that moves the fewest
 // elements is a minimum cut: operators that change their order are on the source's side.
+#include "pass/layout_edges.h"
 #include "pass/min_cut.h"
 #include "pass/move_axes.h"
 #include "pass/pass.h"
@@ -287,6 +288,10 @@ carnot_status* carnot_pass_layout(carnot_graph* graph, const carnot_pass_options
       if (rank == 3) continue;  // both orders are one
       CARNOT_TRY(try_order(graph, options, carnot_order_channels_first(rank), &changed));
     }
+    bool crossed = false;
+    CARNOT_TRY(carnot_layout_cross_edges(graph, &crossed));
+    if (crossed) CARNOT_TRY(carnot_pass_algebraic_simplify(graph, options));
+    changed |= crossed;
   }
   changed = false;
   CARNOT_TRY(carnot_each_block(graph->main, reshape_instead, &changed));

@@ -60,9 +60,16 @@ carnot_status* carnot_pass_algebraic_simplify(carnot_graph* graph,
 // Reshape targets that are known as expressions become constants with 0 and -1.
 carnot_status* carnot_pass_fold_shape_computations(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Loops of known length: stacked results in place of lists; LSTM, GRU and RNN in place of loops
+// over their cells.
+carnot_status* carnot_pass_simplify_loops(carnot_graph* graph,
+                                          const carnot_pass_options* options) CARNOT_MUST_USE;
 // Moves transposes between channels-first and channels-last through operators until they vanish.
 carnot_status* carnot_pass_layout(carnot_graph* graph,
                                   const carnot_pass_options* options) CARNOT_MUST_USE;
+// Masks of attention as terms of the scores; biases of heads before the reshape that splits heads.
+carnot_status* carnot_pass_simplify_attention(carnot_graph* graph,
+                                              const carnot_pass_options* options) CARNOT_MUST_USE;
 // Undoes index arithmetic and broadcasts that make attention masks larger than their operands.
 carnot_status* carnot_pass_simplify_attention_mask(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -180,7 +180,8 @@ static void passes_rewrite_as_their_cases_say(void** state) {
   int failed = 0;
   const carnot_pass_row* rows = carnot_passes(&count);
   for (size_t i = 0; i < count; i++) {
-    if (find_pass(rows[i].name) != &rows[i]) continue;  // occurs twice
+    if (find_pass(rows[i].name) != &rows[i]) continue;          // occurs twice
+    if (strcmp(rows[i].name, "simplify_loops") == 0) continue;  // bodies: simplify_loops_test.c
     char path[1024];
     snprintf(path, sizeof(path), "%s/%s.txt", CARNOT_PASS_CASES, rows[i].name);
     int cases = run_file(&rows[i], path, &failed);

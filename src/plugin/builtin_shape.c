@@ -69,11 +69,35 @@ static void expand_top_k(carnot_front* f) {
   f->outputs[1] = front_cast(f, f->outputs[1], CARNOT_DTYPE_I32);
 }
 
-// Blocks of stride x stride pixels become channels.
+// |x| reshaped to its own dimensions times |by|, over |over|: four numbers each.
+static carnot_value* rearrange(carnot_front* f, carnot_value* x, carnot_value* shape,
+                               const int64_t* by, const int64_t* over) {
+  carnot_value* dims = front_binary(f, CARNOT_FN_MUL, shape, front_ints(f, by, 4));
+  dims = front_binary(f, CARNOT_FN_DIV, dims, front_ints(f, over, 4));
+  return front_op(f, CARNOT_OP_RESHAPE, NULL, 2, x, dims);
+}
+
+// As Darknet arranges: the input is read as an image of C / stride^2 channels whose sides are
+// stride times as large; blocks of stride x stride pixels become channels.
 static void expand_reorg(carnot_front* f) {
+  carnot_value* x = front_in(f, 0);
+  const int64_t stride = front_int(f, "stride", 2);
+  if (front_rank(f, x, 4) != 4) FRONT_FAIL(f, INVALID_MODEL, "the input must be [N,C,H,W]");
+  if (stride < 1 || stride > 1024)
+    FRONT_FAIL(f, INVALID_MODEL, "stride is %lld; 1 to 1024 are required", (long long)stride);
+  const int64_t channels = front_dim(f, x, 1, "the input");
+  if (f->status) return;
+  if (channels % (stride * stride))
+    FRONT_FAIL(f, INVALID_MODEL, "stride is %lld for %lld channels; its square must divide them",
+               (long long)stride, (long long)channels);
+  if (f->status) return;
+  const int64_t sides[4] = {1, 1, stride, stride}, depth[4] = {1, stride * stride, 1, 1};
   carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, f->arena, "blocksize", front_int(f, "stride", 2));
-  f->outputs[0] = front_op(f, CARNOT_OP_SPACE_TO_DEPTH, &attrs, 1, front_in(f, 0));
+  carnot_attrs_set_int(&attrs, f->arena, "blocksize", stride);
+  carnot_value* shape = front_shape(f, x);
+  carnot_value* image = rearrange(f, x, shape, sides, depth);
+  carnot_value* blocks = front_op(f, CARNOT_OP_SPACE_TO_DEPTH, &attrs, 1, image);
+  f->outputs[0] = rearrange(f, blocks, shape, depth, sides);
 }
 
 // Pixel floor(i / scale) in both directions.

@@ -64,6 +64,12 @@ LAYERS = {
     "proposal_limits": (layer("DummyData", "", "s d", "dummy_data_param { shape { dim: [1, 2, 6, 5] } shape { dim: [1, 4, 6, 5] } data_filler { value: 1 } }", "make") + layer("Proposal", "s d x", "y", "proposal_param { ratio: 1 scale: 8 post_nms_topn: 0 }"), "post_nms_topn 0"),
     "proposal_base": (layer("DummyData", "", "s d", "dummy_data_param { shape { dim: [1, 2, 6, 5] } shape { dim: [1, 4, 6, 5] } data_filler { value: 1 } }", "make") + layer("Proposal", "s d x", "y", f"proposal_param {{ ratio: 1 scale: 8 base_size: {HUGE} }}"), "base_size 4611686018427387904"),
     "exp_base": (layer("Exp", "x", "y", "exp_param { base: -2 }"), "base is -2"),
+    "two_makers": (layer("ReLU", "x", "y", "", "first") + layer("TanH", "x", "y", "", "second"), 'layer "second" .*top "y" is made by layer "first" too'),
+    "maker_of_an_input": (layer("DummyData", "", "x", "dummy_data_param { shape { dim: 3 } }", "make"), 'layer "make" .*top "x" is made by field "input" too'),
+    "two_tops_of_one_name": (layer("Split", "x", "y y", "", "split"), 'layer "split" .*top "y" is made by layer "split" too'),
+    "maker_behind_an_unknown_layer": (layer("Foo", "x", "y", "", "first") + layer("TanH", "x", "y", "", "second"), 'top "y" is made by layer "first" too'),
+    "misspelt_field": ('layer { name: "c" type: "Convolution" bottom: "x" top: "y"\nconvolution_param { num_output: 4 kernel_size: 3\n  stirde: 2 } }', "line 5, column 9: convolution_param has no field stirde"),
+    "misspelt_message_in_a_field": (layer("Pooling", "x", "y", "pooling_param { kernel { size: 2 } }"), "pooling_param has no field kernel"),
     "clip": (layer("Clip", "x", "y", "clip_param { min: 0 }"), "lacks min or max"),
 }
 
@@ -112,7 +118,8 @@ def test_weights(tmp_path: pathlib.Path, model: bytes, message: str) -> None:
         (INPUT + CONV + "}", "line 4, column 1"),
         (INPUT + 'layer { name: "open', "a string without end"),
         (INPUT + CONV + 'layer { type: "ReLU" bottom: "y" top: "\\q" }', r"escape \\q"),
-        ('input: "x" input_dim: 1 input_dim: 3 input_dim: -6 input_dim: 5\n' + CONV, "dimension 2 is -6"),
+        ('input: "x" input_dim: 1 input_dim: 3 input_dim: -6 input_dim: 5\n' + CONV, "dimension 2 is -6; 1 to "),
+        ("input: \"x\" input_shape { dim: 4611686018427387904 }\n" + CONV, "dimension 0 is 4611686018427387904; 1 to "),
         ('input: "x" input: "z" input_shape { dim: 1 }\n' + CONV, "2 input fields with 1"),
         ('layer { name: "d" type: "Input" top: "x" }\n' + CONV, "0 shapes for 1 tops"),
         (f"input: \"x\" input_shape {{ {'dim: 1 ' * 40} }}\n" + CONV, "40 dimensions"),
@@ -120,7 +127,7 @@ def test_weights(tmp_path: pathlib.Path, model: bytes, message: str) -> None:
         (INPUT + CONV.replace("kernel_size: 3", 'kernel_size: "3"'), "kernel_size"),
         (INPUT + CONV.replace("kernel_size: 3", "kernel_size: 3.5"), "kernel_size|3.5"),
     ],
-    ids=["empty", "bytes", "deep", "deep_unknown", "brace", "open_string", "escape", "negative_input", "inputs", "no_shape", "rank", "digits", "string_for_number", "fraction"],
+    ids=["empty", "bytes", "deep", "deep_unknown", "brace", "open_string", "escape", "negative_input", "huge_input", "inputs", "no_shape", "rank", "digits", "string_for_number", "fraction"],
 )
 def test_text(tmp_path: pathlib.Path, text: str | bytes, message: str) -> None:
     assert re.search(message, said(tmp_path, text))

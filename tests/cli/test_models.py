@@ -89,7 +89,7 @@ def archive(*names: str) -> bytes:
     "data, said",
     [
         (archive("model/data.pkl", "model/data/0"), "a zip archive as torch.save writes it: export the model with torch.onnx"),
-        (archive("config.json", "metadata.json", "model.weights.h5"), "a Keras model (.keras): convert it with tf2onnx"),
+        (archive("config.json", "metadata.json", "model.weights.h5"), "a Keras model (.keras): write a SavedModel with"),
         (archive("a.npy"), "a zip archive of NumPy arrays"),
         (archive("README"), "a zip archive: unpack it"),
         (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file, as Keras writes it"),

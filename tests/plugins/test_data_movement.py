@@ -64,13 +64,19 @@ def test_top_k(tmp_path: pathlib.Path, axis: int, largest: int) -> None:
 
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_reorg(tmp_path: pathlib.Path, version: str) -> None:
-    x = numbers(2, 3, 6, 4)
+    """As Darknet: element (c, h, w) of the input's own shape is that of an image of C / 4 channels, 2 H and 2 W."""
+    x = numbers(2, 8, 6, 4)
     (y,) = plugin(tmp_path, "Reorg_TRT", {"x": x}, version=version, dynamic=False, stride=2)
-    wanted = np.empty((2, 12, 3, 2), np.float32)
+    image, wanted = x.reshape(2, 2, 12, 8), np.empty_like(x)
     for n, c, h, w in np.ndindex(wanted.shape):
-        offset, channel = divmod(c, 3)
-        wanted[n, c, h, w] = x[n, channel, 2 * h + offset // 2, 2 * w + offset % 2]
-    assert np.array_equal(y, wanted)
+        offset, channel = divmod(c, 2)
+        wanted[n, c, h, w] = image[n, channel, 2 * h + offset // 2, 2 * w + offset % 2]
+    assert np.array_equal(y, wanted.reshape(2, 32, 3, 2))
+
+
+def test_reorg_of_too_few_channels(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(AssertionError, match="3 channels"):
+        plugin(tmp_path, "Reorg_TRT", {"x": numbers(2, 3, 6, 4)}, dynamic=False, stride=2)
 
 
 @pytest.mark.parametrize("scale", [2.0, 1.5, 0.5])

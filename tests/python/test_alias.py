@@ -319,7 +319,7 @@ def test_installed_for_child_processes(tmp_path):
         "import importlib.metadata as m, importlib.util as u, sys\n"
         "assert 'numpy' not in sys.modules, 'the hook imports at the start'\n"
         "assert m.version('tensorrt') and u.find_spec('tensorrt')\n"
-        "import tensorrt as trt, tensorrt.plugin, carnot, cuda.bindings.runtime, pycuda.driver\n"
+        "import tensorrt as trt, tensorrt.plugin, carnot, cuda.bindings.runtime, pycuda.driver, uff\n"
         "assert trt is carnot and carnot.__spec__.name == 'carnot'\n"
         "print(trt.Builder.__module__)"
     )

@@ -77,6 +77,8 @@ def test_errors_are_reported(tmp_path: pathlib.Path) -> None:
     assert 'layer "prob" of type Foo' in recorder.messages[0]
     with pytest.raises(TypeError, match="INetworkDefinition"):
         parser.parse("a", "b", None, trt.float32)
+    with pytest.raises(TypeError, match="INetworkDefinition"):
+        parser.parse_buffer(b"a", b"b", None, trt.float32)
     with pytest.raises(ValueError, match="FLOAT or"):
         parser.parse("a", "b", builder.create_network(), trt.int32)
     assert parser.parse(str(tmp_path / "none"), str(tmp_path / "none"), builder.create_network(), trt.float32) is None

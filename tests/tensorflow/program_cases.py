@@ -69,9 +69,33 @@ def cond_with_sizes_that_differ(tf, x, flag):
     return tf.cond(flag, lambda: x[:1], lambda: x)
 
 
-@program(*[{"x": X, "n": np.int32(n)} for n in (0, 1, 2, 9)])
+BRANCHES = [{"x": X, "n": np.int32(n)} for n in (0, 1, 2, 9, -1)]
+
+
+@program(*BRANCHES)
 def switch_case(tf, x, n):
     return tf.switch_case(n, [lambda: x + 1, lambda: x * 2, lambda: -x])
+
+
+@program(*BRANCHES)
+def switch_case_with_several_results(tf, x, n):
+    branches = [lambda: (x, tf.constant(1.0)), lambda: (x * 2, tf.reduce_sum(x)), lambda: (-x, tf.constant(3.0))]
+    a, b = tf.switch_case(n, [*branches, lambda: (x + 1, tf.reduce_max(x))])
+    return a * 2, b
+
+
+@program(*BRANCHES)
+def switch_case_in_a_switch_case(tf, x, n):
+    inner = lambda: tf.switch_case(n - 1, [lambda: x + 1, lambda: x + 2, lambda: x * 5])  # noqa: E731
+    return tf.switch_case(n, [lambda: -x, inner, inner, lambda: x * 3])
+
+
+@program(*COUNTS)
+def switch_case_in_a_while(tf, x, n):
+    def body(i, v):
+        return i + 1, tf.switch_case(i, [lambda: v + x, lambda: v * 1.25, lambda: v - x])
+
+    return tf.while_loop(lambda i, v: i < n, body, [tf.constant(0), x])[1]
 
 
 # ---- loops ----
@@ -197,6 +221,17 @@ def array_concat(tf, x):
     return array.write(0, x[:2]).write(1, x[2:] * 2).concat()
 
 
+@program({"x": np.arange(12, dtype="f4").reshape(4, 3), "order": np.array([2, 0, 3, 1], "i4")})
+def array_scatter_in_an_order_that_is_an_input(tf, x, order):
+    return tf.TensorArray(tf.float32, 4, element_shape=[3]).scatter(order, x).stack()
+
+
+@program({"x": np.arange(12, dtype="f4").reshape(4, 3)})
+def array_concat_of_a_tensor(tf, x):
+    array = tf.TensorArray(tf.float32, 2, element_shape=[2, 3]).unstack(tf.reshape(x, [2, 2, 3]))
+    return array.concat() * 2
+
+
 @program({"x": X})
 def map_over_rows(tf, x):
     return tf.map_fn(lambda row: row * tf.reduce_sum(row), x)
@@ -282,3 +317,73 @@ def fft_and_back(tf, x, y):
     z = tf.signal.fft(tf.complex(x, y))
     back = tf.signal.ifft(tf.signal.ifft2d(tf.signal.fft2d(z)))
     return tf.math.real(z), tf.math.imag(z), tf.math.real(back), tf.abs(tf.signal.rfft2d(x))
+
+
+COMPLEX = {
+    "x": np.linspace(-1, 1, 24, dtype="f4").reshape(2, 3, 4) ** 3,
+    "y": np.cos(np.arange(24, dtype="f4")).reshape(2, 3, 4),
+}
+
+
+def parts(tf, z):
+    return tf.math.real(z), tf.math.imag(z)
+
+
+@program(COMPLEX)
+def complex_arithmetic(tf, x, y):
+    z, w = tf.complex(x, y), tf.complex(y[0], x[1])
+    c = tf.constant(np.array([1 + 2j, -1j, 3, 0.5 - 1j], "c8"))
+    e = tf.complex(x[:, :1], y[:, :1])
+    return [parts(tf, v) for v in (z + w, z - c, z * w, z / c, -z, tf.square(z), tf.exp(e), tf.math.reciprocal(z + c))]
+
+
+@program(COMPLEX)
+def complex_products(tf, x, y):
+    z, w = tf.complex(x, y), tf.complex(y, x)
+    plain, adjoint = tf.matmul(z, tf.transpose(w, [0, 2, 1])), tf.matmul(z, w, adjoint_b=True)
+    return [parts(tf, v) for v in (plain, adjoint, tf.matmul(z, w, adjoint_a=True), tf.transpose(z, conjugate=True))]
+
+
+@program(COMPLEX)
+def complex_movement(tf, x, y):
+    z = tf.complex(x, y)
+    halves = tf.split(z, 2, -1)
+    moved = (tf.reshape(z, [6, -1]), z[:, ::2, 1:], tf.concat([z, z[:1] * 2], 0), tf.stack([z, -z]), halves[1])
+    more = (
+        tf.gather(z, [2, 0], axis=1),
+        tf.reduce_sum(z, 1),
+        tf.expand_dims(z, 1),
+        tf.pad(z, [[0, 0], [1, 0], [0, 2]]),
+    )
+    sizes = tf.shape(z), tf.rank(z), tf.size(z)
+    return [parts(tf, v) for v in moved + more], sizes
+
+
+@program(COMPLEX)
+def complex_parts(tf, x, y):
+    z = tf.complex(x, y)
+    return (
+        tf.math.angle(z),
+        tf.abs(z),
+        parts(tf, tf.math.conj(z)),
+        parts(tf, tf.cast(x, tf.complex64) * z),
+        tf.abs(z * 0),
+    )
+
+
+@program(*[{**COMPLEX, "flag": np.array(flag)} for flag in (True, False)])
+def complex_in_a_cond(tf, x, y, flag):
+    z = tf.complex(x, y)
+    return tf.cond(flag, lambda: tf.abs(z * z), lambda: tf.math.imag(z))
+
+
+@program(COMPLEX)
+def transforms_in_three_dimensions(tf, x, y):
+    z = tf.complex(x, y)
+    back = tf.signal.irfft3d(tf.signal.rfft3d(x, [2, 4, 6]), [2, 4, 6])
+    return parts(tf, tf.signal.fft3d(z)), parts(tf, tf.signal.ifft3d(z)), back, tf.signal.irfft2d(tf.signal.rfft2d(y))
+
+
+@program({"x": np.sin(np.arange(64, dtype="f4") ** 1.3).reshape(2, 32)})
+def short_time_transform(tf, x):
+    return tf.abs(tf.signal.stft(x, frame_length=8, frame_step=4)) ** 2

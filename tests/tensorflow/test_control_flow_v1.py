@@ -183,6 +183,45 @@ def test_conditions_nested_too_deep(tmp_path: pathlib.Path) -> None:
     assert "nested" in refused(write(tmp_path, *nodes), "--outputs=y149")
 
 
+@pytest.mark.parametrize("count", [10, 1000])
+def test_many_conditions_one_after_another(tmp_path: pathlib.Path, count: int) -> None:
+    nodes = [placeholder("x", (2, 3)), placeholder("flag", (), "bool"), node("y0", "Neg", "x", T=F32)]
+    for k in range(1, count):
+        nodes += [
+            switch(f"s{k}", f"y{k - 1}"),
+            add(f"no{k}", f"s{k}", f"s{k}"),
+            node(f"yes{k}", "Neg", f"s{k}:1", T=F32),
+        ]
+        nodes.append(merge(f"y{k}", f"no{k}", f"yes{k}"))
+    path = write(tmp_path, *nodes)
+    flags = [f"--outputs=y{count - 1}", "--builderOptimizationLevel=0"]
+    got = run(path, {"x": X, "flag": np.array(True)}, tmp_path / "yes", *flags)
+    close(got[f"y{count - 1}"], X * (-1) ** count)
+
+
+def test_conditions_in_conditions(tmp_path: pathlib.Path) -> None:
+    """Thirty deep: each condition is in the true branch of the one before it, as are the predicates inside."""
+    depth, x = 30, "x"
+    nodes = [placeholder("x", (2, 3)), placeholder("flag", (), "bool")]
+    nodes += [node(f"p{k}", "LogicalNot", "flag") for k in range(depth)]
+    inside = [f"p{k}" for k in range(depth)]
+    for k in range(depth):
+        nodes.append(node(f"s{k}", "Switch", x, inside[k], T=F32))
+        nodes += [node(f"s{k}_{j}", "Switch", inside[j], inside[k], T=Type("bool")) for j in range(k + 1, depth)]
+        inside[k + 1 :] = [f"s{k}_{j}:1" for j in range(k + 1, depth)]
+        x = f"s{k}:1"
+    for k in reversed(range(depth)):
+        nodes += [
+            node(f"yes{k}", "Neg", x, T=F32),
+            node(f"no{k}", "Abs", f"s{k}", T=F32),
+            merge(f"y{k}", f"no{k}", f"yes{k}"),
+        ]
+        x = f"y{k}"
+    for flag, want in ((False, X * (-1) ** depth), (True, np.abs(X))):
+        got = run(write(tmp_path, *nodes), {"x": X, "flag": np.array(flag)}, tmp_path / str(flag), "--outputs=y0")
+        close(got["y0"], want)
+
+
 def test_switch_without_a_condition(tmp_path: pathlib.Path) -> None:
     nodes = [
         placeholder("x", (2, 3)),
@@ -191,3 +230,13 @@ def test_switch_without_a_condition(tmp_path: pathlib.Path) -> None:
         merge("y", "s", "yes"),
     ]
     assert "Switch" in refused(write(tmp_path, *nodes), "--outputs=y")
+
+
+@pytest.mark.parametrize(
+    "op", "Switch RefSwitch _SwitchN _SwitchRefN Merge RefMerge Enter RefNextIteration RefExit".split()
+)
+def test_control_flow_without_inputs(tmp_path: pathlib.Path, op: str) -> None:
+    message = refused(
+        write(tmp_path, placeholder("x", (2, 3)), node("bare", op, num_outs=3), node("y", "Neg", "x", T=F32))
+    )
+    assert "bare" in message and op in message

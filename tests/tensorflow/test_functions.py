@@ -87,3 +87,27 @@ def test_while(tmp_path: pathlib.Path, op: str) -> None:
         got = run(path, {"x": x, "count": np.int32(count)}, tmp_path / str(count), "--outputs=y,w:0")
         close(got["y"], x ** np.float32(2**count))
         assert got["w"] == count
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_case(tmp_path: pathlib.Path, count: int) -> None:
+    """Branch k multiplies by k; an index outside is the last branch's."""
+    functions = []
+    for k in range(count):
+        body = [constant("k", k), node("m", "Mul", "a", "k:output:0", T=F32)]
+        functions.append(function(f"f{k}", {"a": "f4", "b": "f4"}, {"out": "f4"}, body, {"out": "m:z:0"}))
+    branches = [Function(f"f{k}") for k in range(count)]
+    nodes = [placeholder("x", (2, 3)), placeholder("n", (), "i4")]
+    nodes.append(node("y", "StatelessCase", "n", "x", "x", branches=branches, Tin=[F32, F32], Tout=[F32]))
+    path = write(tmp_path, *nodes, functions=functions)
+    for index, branch in ((0, 0), (count // 2, count // 2), (count - 1, count - 1), (-1, count - 1), (999, count - 1)):
+        got = run(path, {"x": X, "n": np.array(index, "i4")}, tmp_path / str(index))
+        close(got["y"], X * branch)
+
+
+@pytest.mark.parametrize("count", [0, 257])
+def test_case_of_too_many_branches(tmp_path: pathlib.Path, count: int) -> None:
+    nodes = [placeholder("x", (2, 3)), placeholder("n", (), "i4")]
+    nodes.append(node("y", "Case", "n", "x", branches=[Function("f")] * count))
+    message = refused(write(tmp_path, *nodes))
+    assert f"branches names {count} functions; 1 to 256 are required" in message

@@ -20,6 +20,7 @@ FORMS = {
         "mobilenet_v2 resnet50 efficientnet_b0 densenet121 convnext bert unet".split(), "saved_model frozen.pb"
     ),
     **dict.fromkeys("lstm detector loops fake_quant dynamic".split(), "saved_model frozen.pb frozen_v1.pb"),
+    "lookup": "saved_model",
     **dict.fromkeys("graph_v1 inception_v1_style".split(), "saved_model frozen_v1.pb"),
 }
 
@@ -70,11 +71,6 @@ def run_or_refused(name: str, folder: pathlib.Path, words: list[str]) -> None:
     got = run(model, feeds, folder)
     for key in want:
         close(got[key], want[key])
-
-
-def test_lookup(tmp_path: pathlib.Path) -> None:
-    """A hash table filled by constants runs, or is refused by name."""
-    run_or_refused("lookup", tmp_path, ["LookupTableFindV2"])
 
 
 def test_strings(tmp_path: pathlib.Path) -> None:

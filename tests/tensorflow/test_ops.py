@@ -18,14 +18,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 OPEN = [case for case in CASES if case.open_sizes]
 
 
+def pairs(a: np.ndarray) -> np.ndarray:
+    """Complex numbers as their parts along a last axis."""
+    return np.stack([a.real, a.imag], -1) if a.dtype.kind == "c" else a
+
+
 def check(folder: pathlib.Path, tmp_path: pathlib.Path, case: Case, graph: str, reason: str) -> None:
     if reason:
         message = refused(folder / graph)
         assert reason in message and case.op in message, message
         return
     data = np.load(folder / f"{case.id}.npz")
-    feeds = {key: data[key] for key in data.files if key.startswith("in_")}
-    want = {key: data[key] for key in data.files if key.startswith("out_")}
+    feeds = {key: pairs(data[key]) for key in data.files if key.startswith("in_")}
+    want = {key: pairs(data[key]) for key in data.files if key.startswith("out_")}
     got = run(folder / graph, feeds, tmp_path, "--outputs=" + ",".join(want))
     assert sorted(got) == sorted(want)
     for key in want:

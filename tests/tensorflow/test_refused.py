@@ -1,16 +1,19 @@
 """Graphs that are refused: the message names the node, the operator and the reason."""
 
 import pathlib
+import re
 
 import numpy as np
 import pytest
 from graph_writer import (
     F32,
+    Function,
     Shape,
     Tensor,
     Type,
     add,
     constant,
+    function,
     graph,
     listed,
     node,
@@ -33,6 +36,90 @@ def test_unknown_operators_are_all_named(tmp_path: pathlib.Path) -> None:
     message = refused(write(tmp_path, *nodes))
     for word in ("first", "NoSuchOperator", "second", "PyFunc"):
         assert word in message, message
+
+
+def names_of(message: str) -> set[str]:
+    return set(re.findall(r'node "([^"]+)"', message))
+
+
+NONE = "no such operator is known"
+BODY = function("body", {"a": "f4"}, {"r": "f4"}, [node("inside", "PyFunc", "a")], {"r": "inside:output:0"})
+COND = function("cond", {"a": "f4"}, {"r": "bool"}, [node("test", "DecodePng", "a")], {"r": "test:image:0"})
+GOOD = function("good", {"a": "f4"}, {"r": "bool"}, [node("less", "Less", "a", "a", T=F32)], {"r": "less:z:0"})
+SHOWN = {"cond": Function("cond"), "body": Function("body")}
+
+
+@pytest.mark.parametrize(
+    "nodes,names",
+    [
+        (
+            [node("bad", "NoSuch", "x"), node("call", "PartitionedCall", "bad", f=Function("body"))],
+            {"bad", "call/inside"},
+        ),
+        ([node("call", "body", "x"), node("more", "NoSuch", "call")], {"call/inside", "more"}),
+        ([node("loop", "While", "x", T=[F32], **SHOWN)], {"loop/test", "loop/inside"}),
+        (
+            [node("bad", "NoSuch", "x"), node("loop", "While", "bad", T=[F32], **SHOWN)],
+            {"bad", "loop/test", "loop/inside"},
+        ),
+        (
+            [node("loop", "While", "x", T=[F32], cond=Function("good"), body=Function("body"))],
+            {"loop/inside"},
+        ),
+        (
+            [
+                placeholder("flag", (), "bool"),
+                node("if", "If", "flag", "x", then_branch=Function("cond"), else_branch=Function("body")),
+            ],
+            {"if/test", "if/inside"},
+        ),
+        (
+            [
+                placeholder("n", (), "i4"),
+                node("case", "Case", "n", "x", branches=[Function("good"), Function("cond"), Function("body")]),
+            ],
+            {"case/test", "case/inside"},
+        ),
+    ],
+)
+def test_operators_in_functions_are_all_named(tmp_path: pathlib.Path, nodes: list, names: set) -> None:
+    path = write(tmp_path, placeholder("x", (2, 3)), *nodes, functions=[BODY, COND, GOOD])
+    message = refused(path)
+    assert names_of(message) == names
+    assert f"{len(names)} node" in message and message.count("\n  node") == len(names), message
+
+
+def test_operators_in_loops_of_tensorflow_1_are_all_named(tmp_path: pathlib.Path) -> None:
+    frame = dict(T=F32, frame_name="frame")
+    nodes = [
+        node("bad", "NoSuch", "x"),
+        node("enter", "Enter", "bad", **frame),
+        node("merge", "Merge", "enter", "next", T=F32, N=2),
+        node("test", "ReadFile", "merge"),
+        node("loop", "LoopCond", "test"),
+        node("switch", "Switch", "merge", "loop", T=F32),
+        node("step", "DecodeGif", "switch:1"),
+        node("next", "NextIteration", "step", T=F32),
+        node("exit", "Exit", "switch", T=F32),
+    ]
+    assert names_of(refused(write(tmp_path, placeholder("x", (2, 3)), *nodes))) == {"bad", "test", "step"}
+
+
+def test_message_is_bounded(tmp_path: pathlib.Path) -> None:
+    nodes = [node(f"{i}_" + "n" * 5000, "NoSuch" + "o" * 5000, "x") for i in range(1000)]
+    message = refused(write(tmp_path, placeholder("x", (2, 3)), *nodes))
+    assert "1000 nodes of the model are not supported" in message
+    assert 100 < message.count(NONE) < 200 and len(message) < 70000
+    assert re.search(r"and \d+ more", message)
+
+
+def test_same_message_in_c_and_python(tmp_path: pathlib.Path) -> None:
+    carnot = pytest.importorskip("carnot", reason="the Python package is not built")
+    path = write(tmp_path, placeholder("x", (2, 3)), node("a", "NoSuch", "x"), node("b", "PyFunc", "a"))
+    with pytest.raises(Exception) as error:
+        carnot.build(path)
+    text = refused(path).split("carnot build: ")[1].strip()
+    assert text in str(error.value)
 
 
 NEG = node("y", "Neg", "x", T=F32)
@@ -62,6 +149,14 @@ BROKEN = {
     "negative_size": ([placeholder("x", (2, 3)), constant("c", listed("f4", (-2, 3), [1])), add("y", "x", "c")], ["c"]),
     "no_value": ([placeholder("x", (2, 3)), node("c", "Const", dtype=F32), add("y", "x", "c")], ["c", "value"]),
     "huge_placeholder": ([placeholder("x", (1 << 62, 1 << 62)), NEG], ["x"]),
+    "reshape_overflows": (
+        [placeholder("x", (2, 3)), constant("s", [1 << 40, 1 << 40], "i8"), node("y", "Reshape", "x", "s", T=F32)],
+        ["y", "2^63"],
+    ),
+    "reshape_overflows_beside_an_open_dimension": (
+        [placeholder("x", (-1, 3)), constant("s", [1 << 32, -1, 1 << 32], "i8"), node("y", "Reshape", "x", "s", T=F32)],
+        ["y", "2^63"],
+    ),
     "bad_padding": (
         [
             placeholder("x", (1, 8, 8, 3)),
@@ -124,3 +219,23 @@ def test_truncated_file(tmp_path: pathlib.Path) -> None:
         if size not in starts:
             path.write_bytes(whole[:size])
             refused(path)
+
+
+C64 = Type(8)
+
+
+def pair(name: str) -> bytes:
+    return node(name, "Complex", "x", "x", T=F32, Tout=C64)
+
+
+@pytest.mark.parametrize(
+    "nodes,words",
+    [
+        ([pair("z"), node("y", "Sqrt", "z", T=C64)], ['"y"', "Sqrt", "complex"]),
+        ([node("y", "FFT", "x", Tcomplex=C64)], ["y", "FFT", "no complex number"]),
+    ],
+)
+def test_complex_numbers(tmp_path: pathlib.Path, nodes: list, words: list) -> None:
+    message = refused(write(tmp_path, placeholder("x", (2, 3)), *nodes))
+    for word in words:
+        assert word in message, message

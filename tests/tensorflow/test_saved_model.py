@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from graph_writer import F32, constant, graph, node, placeholder
+from graph_writer import F32, Shape, Type, constant, graph, node, placeholder
 from harness import close, refused, run
 from saved_model_writer import MAGIC, meta_graph, signature, write_bundle, write_saved_model
 from variables import SCALE, SHIFT, SIGNATURES, TENSORS, function_graph, reference_graph, resource_graph
@@ -205,3 +205,21 @@ def test_signature_that_names_no_node(tmp_path: pathlib.Path) -> None:
     keys = {"serving_default": signature({"x": ("x:0", "f4", (3,))}, {"y": ("nowhere:0", "f4", (3,))})}
     net = graph(placeholder("x", (3,)), node("y", "Neg", "x", T=F32))
     assert "nowhere" in refused(write_saved_model(tmp_path / "model", meta_graph(net, keys)))
+
+
+def test_rows_of_variables(tmp_path: pathlib.Path) -> None:
+    """ResourceGather of a variable, and a variable by reference of the first form; keys are the nodes' names."""
+    i64 = Type("i8")
+    table, shift = np.arange(12, dtype="f4").reshape(4, 3), np.array([10, 20, 30], "f4")
+    nodes = [
+        placeholder("ids", (2,), "i8"),
+        node("table", "VarHandleOp", dtype=F32, shape=Shape((4, 3)), shared_name="table"),
+        node("rows", "ResourceGather", "table", "ids", dtype=F32, Tindices=i64),
+        node("shift", "Variable", dtype=F32, shape=Shape((3,)), shared_name=""),
+        node("y", "AddV2", "rows", "shift", T=F32),
+    ]
+    keys = {"serving_default": signature({"ids": ("ids:0", "i8", (2,))}, {"y": ("y:0", "f4", (2, 3))})}
+    model = write_saved_model(tmp_path / "model", meta_graph(graph(*nodes), keys))
+    write_bundle(model / "variables/variables", {"table": table, "shift": shift})
+    got = run(model, {"ids": np.array([3, 1])}, tmp_path / "run")
+    close(got["y"], table[[3, 1]] + shift)

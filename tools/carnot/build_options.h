@@ -5,6 +5,7 @@
 #include "calibrate.h"
 #include "carnot/builder.h"
 #include "carnot/onnx.h"
+#include "carnot/tensorflow.h"
 #include "flags.h"
 #include "shapes.h"
 
@@ -62,8 +63,11 @@ typedef struct cli_build_options {
   const char* signature;          // of a SavedModel; NULL: its default
   const char** tags;              // of a SavedModel's graph; without any, its default
   size_t output_count, input_count, tag_count;
-  bool verify_weights;                     // of a SavedModel's variables
-  int64_t batch;                           // dimension 0 of a Caffe network's inputs; 0: its own
+  bool verify_weights;  // of a SavedModel's variables
+  // Of a Caffe network's inputs and of registered ones: dimension 0; 0: as the model has it.
+  int64_t batch;
+  const carnot_tensorflow_registered_input* registered;  // inputs of a TensorFlow graph
+  size_t registered_count;
   const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
   size_t carried_count;
   void (*log)(void* user, int severity, const char* message);

@@ -24,13 +24,17 @@ static void choose_device(exec_options* o) {
 // The engine: built into --saveEngine or a file that goes away, or loaded.
 static carnot_status* obtain(exec_options* o, cli_loaded* out) {
   *out = (cli_loaded){0};
-  const char* path = o->load ? o->load : o->onnx ? o->onnx : o->deploy;
+  const char* path = o->load ? o->load : o->onnx ? o->onnx : o->deploy ? o->deploy : o->uff;
   cli_file_kind kind;
   CLI_TRY(cli_file_recognise(path, &kind));
   CLI_CHECK(!o->load || kind == CLI_FILE_ENGINE, INVALID_MODEL,
             "--loadEngine: %s is no engine of Carnot", path);
   CLI_CHECK(o->load || kind == CLI_FILE_ONNX, INVALID_MODEL,
-            "--%s: %s is an engine, load it with --loadEngine", o->onnx ? "onnx" : "deploy", path);
+            "--%s: %s is an engine, load it with --loadEngine",
+            o->onnx     ? "onnx"
+            : o->deploy ? "deploy"
+                        : "uff",
+            path);
   choose_device(o);
   if (o->load || !o->save) {
     CLI_TRY(cli_load(path, &o->build, out));

@@ -10,8 +10,8 @@ enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 // What the flags say. Text belongs to argv and to the flags' arena.
 typedef struct exec_options {
   cli_build_options build;
-  const char *device, *onnx, *deploy, *save, *load, *times, *output, *profile, *timeline, *layers,
-      *refit_model;
+  const char *device, *onnx, *deploy, *uff, *save, *load, *times, *output, *profile, *timeline,
+      *layers, *refit_model;
   cli_input_files inputs;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];

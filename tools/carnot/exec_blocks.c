@@ -40,9 +40,9 @@ static void print_build(const exec_options* o) {
   const cli_build_options* b = &o->build;
   static const char* const kConstraints[] = {"None", "Prefer", "Obey"};
   exec_log('I', "=== Model Options ===");
-  exec_log('I', "Format: %s", o->onnx ? "ONNX" : o->deploy ? "Caffe" : "*");
+  exec_log('I', "Format: %s", o->onnx ? "ONNX" : o->deploy ? "Caffe" : o->uff ? "UFF" : "*");
   if (o->deploy) exec_log('I', "Prototxt: %s", o->deploy);
-  exec_log('I', "Model: %s", text_or_empty(o->deploy ? b->caffe_model : o->onnx));
+  exec_log('I', "Model: %s", text_or_empty(o->deploy ? b->caffe_model : o->uff ? o->uff : o->onnx));
   exec_log('I', "=== Build Options ===");
   print_precision(b);
   exec_log('I', "Precision constraints: %s", kConstraints[b->typing.constraints]);

@@ -195,6 +195,7 @@ static carnot_status* read_choices(cli_flags* flags, exec_options* o) {
 static void read_paths(const cli_flags* flags, exec_options* o) {
   o->onnx = cli_flag_text(flags, "onnx");
   o->deploy = cli_flag_text(flags, "deploy");
+  o->uff = cli_flag_text(flags, "uff");
   o->save = cli_flag_text(flags, "saveEngine");
   o->load = cli_flag_text(flags, "loadEngine");
   o->times = cli_flag_text(flags, "exportTimes");
@@ -228,7 +229,43 @@ static void warn_of_build_flags(const cli_flags* flags) {
   }
 }
 
-// --output, once for each, and --batch: of a Caffe network.
+// "NAME,C,H,W" into |out|, whose name is in the flags' arena.
+static carnot_status* read_uff_input(cli_flags* flags, const char* text, bool channels_first,
+                                     carnot_tensorflow_registered_input* out) {
+  const size_t length = strcspn(text, ",");
+  *out = (carnot_tensorflow_registered_input){.is_channels_first = channels_first};
+  for (const char* at = text + length; *at == ',' && out->dims.rank < CARNOT_MAX_RANK;) {
+    char* end;
+    const long long size = strtoll(++at, &end, 10);
+    CLI_CHECK(end > at && (!*end || *end == ',') && size > 0 && size < 1LL << 31, INVALID_ARGUMENT,
+              "--uffInput=%s: NAME,C,H,W with sizes from 1 on required", text);
+    out->dims.d[out->dims.rank++] = size;
+    at = end;
+  }
+  CLI_CHECK(length && out->dims.rank, INVALID_ARGUMENT,
+            "--uffInput=%s: NAME,C,H,W with sizes from 1 on required", text);
+  out->name = cli_arena_text(&flags->arena, text, length);
+  return NULL;
+}
+
+// --uffInput, once for each input, and --uffNHWC.
+static carnot_status* read_uff(cli_flags* flags, exec_options* o) {
+  int count = 0;
+  while (cli_flag_each(flags, "uffInput", count)) count++;
+  CLI_CHECK(o->uff || (!count && !cli_flag_set(flags, "uffNHWC")), INVALID_ARGUMENT,
+            "--uffInput and --uffNHWC are of the model that --uff gives");
+  if (!count) return NULL;
+  carnot_tensorflow_registered_input* inputs =
+      CLI_NEW_ARRAY(&flags->arena, carnot_tensorflow_registered_input, (size_t)count);
+  for (int i = 0; i < count; i++)
+    CLI_TRY(read_uff_input(flags, cli_flag_each(flags, "uffInput", i),
+                           !cli_flag_set(flags, "uffNHWC"), &inputs[i]));
+  o->build.registered = inputs;
+  o->build.registered_count = (size_t)count;
+  return NULL;
+}
+
+// --output, once for each, and --batch: of a Caffe network or a TensorFlow graph.
 static carnot_status* read_outputs(cli_flags* flags, exec_options* o) {
   long long batch = 0;
   int count = 0;
@@ -259,6 +296,7 @@ static carnot_status* read_all(cli_flags* flags, exec_options* o) {
   CLI_TRY(read_inputs(flags, o));
   CLI_TRY(cli_build_flags(flags, &o->build));
   CLI_TRY(read_outputs(flags, o));
+  CLI_TRY(read_uff(flags, o));
   read_switches(flags, o);
   return NULL;
 }
@@ -292,11 +330,12 @@ carnot_status* exec_read_flags(cli_flags* flags, exec_options* o) {
   CLI_TRY(read_all(flags, o));
   complete_build(o);
   if (o->help) return NULL;
-  CLI_CHECK(o->onnx || o->deploy || o->load, INVALID_ARGUMENT,
-            "there is nothing to build or run: give --onnx=MODEL, --deploy=NETWORK or "
+  CLI_CHECK(o->onnx || o->deploy || o->uff || o->load, INVALID_ARGUMENT,
+            "there is nothing to build or run: give --onnx=MODEL, --deploy=NETWORK, --uff=GRAPH or "
             "--loadEngine=ENGINE");
-  CLI_CHECK(!o->onnx || !o->deploy, INVALID_ARGUMENT,
-            "--onnx and --deploy were both given: one model is built");
+  CLI_CHECK(!!o->onnx + !!o->deploy + !!o->uff <= 1, INVALID_ARGUMENT,
+            "--%s and --%s were both given: one model is built", o->onnx ? "onnx" : "deploy",
+            o->deploy && o->onnx ? "deploy" : "uff");
   CLI_CHECK(!(o->save && o->load), INVALID_ARGUMENT,
             "--saveEngine and --loadEngine were both given: an engine that is loaded is not built");
   CLI_CHECK(!o->time_refit || o->onnx || o->refit_model, INVALID_ARGUMENT,

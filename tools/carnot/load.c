@@ -52,6 +52,34 @@ carnot_status* cli_file_recognise(const char* path, cli_file_kind* out) {
   return status;
 }
 
+static bool send_text(int to, const char* text) {
+  for (size_t left = strlen(text); left;) {
+    const ssize_t sent = write(to, text, left);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    text += sent, left -= (size_t)sent;
+  }
+  return true;
+}
+
+// What comes from |from| until its end; the caller frees it. NULL: out of memory.
+static char* receive_text(int from) {
+  size_t length = 0, capacity = 1 << 12;
+  char* text = malloc(capacity);
+  while (text) {
+    const ssize_t got = read(from, text + length, capacity - 1 - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    length += (size_t)got;
+    if (length + 1 < capacity) continue;
+    char* more = realloc(text, capacity *= 2);
+    if (!more) free(text);
+    text = more;
+  }
+  if (text) text[length] = 0;
+  return text;
+}
+
 carnot_status* cli_build_apart(const char* path, const cli_build_options* options,
                                const char* engine_path, cli_loaded* out) {
   int channel[2];
@@ -64,31 +92,28 @@ carnot_status* cli_build_apart(const char* path, const cli_build_options* option
     prctl(PR_SET_PDEATHSIG, SIGTERM);  // a build that nobody waits for ends
     close(channel[0]);
     carnot_status* status = cli_build_file(path, options, engine_path);
-    const char* message = status ? carnot_status_message(status) : "";
-    ssize_t written = write(channel[1], message, strlen(message));
+    bool sent = send_text(channel[1], status ? carnot_status_message(status) : "");
     cli_end_progress();
     fflush(NULL);
-    _exit(status ? (int)carnot_status_code(status) : written < 0 ? CARNOT_IO : 0);
+    _exit(status ? (int)carnot_status_code(status) : sent ? 0 : CARNOT_IO);
   }
   close(channel[1]);
-  char message[8192];
-  size_t length = 0;
-  ssize_t got;
-  while (length + 1 < sizeof(message) &&
-         (got = read(channel[0], message + length, sizeof(message) - 1 - length)) > 0)
-    length += (size_t)got;
-  message[length] = 0;
+  char* message = receive_text(channel[0]);
   close(channel[0]);
   int state;
   struct rusage usage;
   wait4(child, &state, 0, &usage);
   out->build_ms = cli_now_ms() - start;
   out->build_peak_mb = (double)usage.ru_maxrss / 1024;
-  CLI_CHECK(WIFEXITED(state), INTERNAL, "the process that builds %s ended by signal %d", path,
-            WTERMSIG(state));
-  int code = WEXITSTATUS(state);
-  if (code) return carnot_status_make((carnot_code)code, __FILE__, __LINE__, "%s", message);
-  return NULL;
+  carnot_status* status = NULL;
+  if (!WIFEXITED(state))
+    status =
+        CLI_ERROR(INTERNAL, "the process that builds %s ended by signal %d", path, WTERMSIG(state));
+  else if (WEXITSTATUS(state))
+    status = carnot_status_make((carnot_code)WEXITSTATUS(state), __FILE__, __LINE__, "%s",
+                                message ? message : "out of memory");
+  free(message);
+  return status;
 }
 
 // Builds into a file without a name, which is gone when it is unmapped. The child process finds it

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,10 +53,11 @@ static void print_json(json_t* line) {
 void cli_say(cli_severity severity, const char* format, ...) {
   static const char* const kNames[] = {"error", "warning", "information", "detail"};
   if (severity > g_log.most) return;
-  char text[8192];
+  char* made = NULL;
+  const char* text = "out of memory";
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
+  if (vasprintf(&made, format, arguments) >= 0) text = made;
   va_end(arguments);
   cli_end_progress();
   if (g_log.json) {
@@ -66,6 +68,7 @@ void cli_say(cli_severity severity, const char* format, ...) {
   } else {
     fprintf(stderr, "%s\n", text);
   }
+  if (text == made) free(made);
 }
 
 void cli_say_build(void* user, int severity, const char* message) {

@@ -66,7 +66,10 @@ static carnot_status* parse_tensorflow(const char* path, const cli_build_options
                                              .signature = o->signature,
                                              .tags = o->tags,
                                              .tag_count = o->tag_count,
-                                             .verify_weights = o->verify_weights};
+                                             .verify_weights = o->verify_weights,
+                                             .registered = o->registered,
+                                             .registered_count = o->registered_count,
+                                             .batch = o->batch};
   return carnot_tensorflow_parse_path(path, &options, out_network);
 }
 
@@ -78,6 +81,8 @@ carnot_status* cli_parse_model(const char* path, const cli_build_options* option
             "--inputs cuts TensorFlow graphs, but %s is none", path);
   CLI_CHECK(kind == MODEL_TENSORFLOW || (!options->signature && !options->tag_count),
             INVALID_ARGUMENT, "--signature and --tags are of SavedModels, but %s is none", path);
+  CLI_CHECK(kind == MODEL_TENSORFLOW || !options->registered_count, INVALID_ARGUMENT,
+            "--uffInput is of TensorFlow graphs, but %s is none", path);
   if (kind == MODEL_CAFFE) return parse_caffe(path, options, out_network);
   CLI_CHECK(!options->caffe_model, INVALID_ARGUMENT,
             "--model gives the weights of a Caffe network, but %s is none", path);

@@ -77,6 +77,7 @@ def install(stand_ins: Optional[bool] = None) -> None:
     """Makes `import tensorrt` import carnot in this process. |stand_ins| None: only without a driver."""
     sys.modules["tensorrt"] = sys.modules["tensorrt.tensorrt"] = sys.modules["tensorrt_bindings"] = carnot
     sys.modules["tensorrt.plugin"] = carnot.plugin
+    sys.modules["uff"] = importlib.import_module("carnot.alias.uff")
     carnot.tensorrt = carnot
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

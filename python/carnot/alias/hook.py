@@ -6,7 +6,7 @@ starts: it imports nothing, and carnot itself is imported when a script asks for
 
 import sys
 
-NAMES = ("tensorrt", "tensorrt_bindings", "cuda", "pycuda")
+NAMES = ("tensorrt", "tensorrt_bindings", "uff", "cuda", "pycuda")
 
 
 class Hook:

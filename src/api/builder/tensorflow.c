@@ -1,9 +1,27 @@
 // Reading TensorFlow graphs through the public interface.
 #include "carnot/tensorflow.h"
 
+#include <string.h>
+
 #include "api/builder/network.h"
 #include "import/tensorflow/importer.h"
 #include "import/tensorflow/saved_model.h"
+
+// Every registered input is an input of the network.
+static carnot_status* check_registered(const carnot_network* network,
+                                       const carnot_tensorflow_options* options) {
+  const carnot_block* main = network->graph->main;
+  for (size_t i = 0; options && i < options->registered_count; i++) {
+    bool found = false;
+    for (size_t k = 0; k < main->param_count; k++)
+      found |= strcmp(main->params[k]->name, options->registered[i].name) == 0;
+    CARNOT_CHECK(
+        found, NOT_FOUND,
+        "input %s is registered, but no placeholder of this name is needed for the outputs",
+        options->registered[i].name);
+  }
+  return NULL;
+}
 
 static carnot_status* add_graph(carnot_network* network, const char* path, const void* data,
                                 size_t size, const carnot_tensorflow_options* options) {
@@ -11,13 +29,20 @@ static carnot_status* add_graph(carnot_network* network, const char* path, const
   CARNOT_TRY(carnot_network_prepare_source(network));
   carnot_status* status = carnot_tf_import(path, data, size, options, network->graph, &source);
   carnot_network_keep_source(network, source);
-  return status;
+  return status ? status : check_registered(network, options);
 }
 
 carnot_status* carnot_network_add_tensorflow(carnot_network* network, const char* path,
                                              const carnot_tensorflow_options* options) {
   CARNOT_CHECK(path, INVALID_ARGUMENT, "the path of the graph is NULL");
   return add_graph(network, path, NULL, 0, options);
+}
+
+carnot_status* carnot_network_add_tensorflow_memory(carnot_network* network, const void* data,
+                                                    size_t size,
+                                                    const carnot_tensorflow_options* options) {
+  CARNOT_CHECK(data || !size, INVALID_ARGUMENT, "the bytes of the graph are NULL");
+  return add_graph(network, NULL, data, size, options);
 }
 
 static carnot_status* parse(const char* path, const void* data, size_t size,

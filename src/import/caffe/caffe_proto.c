@@ -7,7 +7,11 @@
 
 #define MESSAGE(variable, text, struct_type, table)                     \
   const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0])}
+                                      sizeof(table) / sizeof((table)[0]), NULL}
+// A closed message: |more| are the fields that it has beside those of the table.
+#define CLOSED_MESSAGE(variable, text, struct_type, table, more)        \
+  const carnot_pb_message variable = {text, sizeof(struct_type), table, \
+                                      sizeof(table) / sizeof((table)[0]), more}
 
 static const carnot_pb_field kShape[] = {CARNOT_PB_MANY(caffe_shape, dim, 1, INT)};
 static MESSAGE(kShapeMessage, "BlobShape", caffe_shape, kShape);
@@ -172,48 +176,55 @@ static const carnot_pb_field kUpsample[] = {
     FS(scale), I(upsample_h), I(upsample_w), I(pad_out_h), I(pad_out_w), I(scale_h), I(scale_w)};
 
 #define PARAMS(name, table) static MESSAGE(name##_message, #name, caffe_params, table)
-PARAMS(argmax_param, kArgMax);
-PARAMS(batch_norm_param, kBatchNorm);
-PARAMS(clip_param, kClip);
-PARAMS(concat_param, kConcat);
-PARAMS(convolution_param, kConvolution);
-PARAMS(crop_param, kCrop);
+// Of BVLC/caffe, with the fields that concern training or the choice of kernels. A misspelt field
+// would else be a default in silence. The messages of forks differ between forks and stay open.
+#define CLOSED_PARAMS(name, table, more) \
+  static CLOSED_MESSAGE(name##_message, #name, caffe_params, table, more)
+CLOSED_PARAMS(argmax_param, kArgMax, "");
+CLOSED_PARAMS(batch_norm_param, kBatchNorm,
+              "moving_average_fraction scale_filler bias_filler scale_bias engine");
+CLOSED_PARAMS(clip_param, kClip, "");
+CLOSED_PARAMS(concat_param, kConcat, "");
+CLOSED_PARAMS(convolution_param, kConvolution,
+              "weight_filler bias_filler engine cudnn_convolution_algo_seeker conv_algos_override "
+              "cudnn_math_override");
+CLOSED_PARAMS(crop_param, kCrop, "");
 PARAMS(detection_output_param, kDetection);
-PARAMS(dummy_data_param, kDummy);
-PARAMS(eltwise_param, kEltwise);
-PARAMS(elu_param, kElu);
-PARAMS(embed_param, kEmbed);
-PARAMS(exp_param, kExp);
-PARAMS(flatten_param, kFlatten);
-PARAMS(inner_product_param, kInnerProduct);
-PARAMS(input_param, kInput);
+CLOSED_PARAMS(dummy_data_param, kDummy, "");
+CLOSED_PARAMS(eltwise_param, kEltwise, "stable_prod_grad");
+CLOSED_PARAMS(elu_param, kElu, "");
+CLOSED_PARAMS(embed_param, kEmbed, "weight_filler bias_filler");
+CLOSED_PARAMS(exp_param, kExp, "");
+CLOSED_PARAMS(flatten_param, kFlatten, "");
+CLOSED_PARAMS(inner_product_param, kInnerProduct, "weight_filler bias_filler");
+CLOSED_PARAMS(input_param, kInput, "");
 PARAMS(interp_param, kInterp);
-PARAMS(lrn_param, kLrn);
-PARAMS(mvn_param, kMvn);
+CLOSED_PARAMS(lrn_param, kLrn, "engine");
+CLOSED_PARAMS(mvn_param, kMvn, "");
 PARAMS(norm_param, kNorm);
 PARAMS(permute_param, kPermute);
-PARAMS(pooling_param, kPooling);
-PARAMS(power_param, kPower);
-PARAMS(prelu_param, kPrelu);
+CLOSED_PARAMS(pooling_param, kPooling, "engine");
+CLOSED_PARAMS(power_param, kPower, "");
+CLOSED_PARAMS(prelu_param, kPrelu, "filler");
 PARAMS(prior_box_param, kPriorBox);
 PARAMS(proposal_param, kProposal);
 PARAMS(psroi_pooling_param, kPsRoi);
 PARAMS(python_param, kPython);
-PARAMS(recurrent_param, kRecurrent);
-PARAMS(reduction_param, kReduction);
+CLOSED_PARAMS(recurrent_param, kRecurrent, "weight_filler bias_filler debug_info");
+CLOSED_PARAMS(reduction_param, kReduction, "");
 PARAMS(region_param, kRegion);
-PARAMS(relu_param, kRelu);
+CLOSED_PARAMS(relu_param, kRelu, "engine");
 PARAMS(reorg_param, kReorg);
-PARAMS(reshape_param, kReshape);
+CLOSED_PARAMS(reshape_param, kReshape, "");
 PARAMS(roi_pooling_param, kRoi);
-PARAMS(scale_param, kScale);
+CLOSED_PARAMS(scale_param, kScale, "bias_filler");
 PARAMS(shuffle_channel_param, kShuffle);
-PARAMS(slice_param, kSlice);
-PARAMS(softmax_param, kSoftmax);
-PARAMS(spp_param, kSpp);
-PARAMS(swish_param, kSwish);
-PARAMS(threshold_param, kThreshold);
-PARAMS(tile_param, kTile);
+CLOSED_PARAMS(slice_param, kSlice, "");
+CLOSED_PARAMS(softmax_param, kSoftmax, "engine");
+CLOSED_PARAMS(spp_param, kSpp, "engine");
+CLOSED_PARAMS(swish_param, kSwish, "");
+CLOSED_PARAMS(threshold_param, kThreshold, "");
+CLOSED_PARAMS(tile_param, kTile, "");
 PARAMS(upsample_param, kUpsample);
 
 // The parameters of a layer: messages of one struct, by their index in |params|.

@@ -43,6 +43,7 @@ typedef struct caffe_importer {
   carnot_model_source* source;
   import_name_map* blobs;   // by name to carnot_value*
   import_name_map dropped;  // blobs of layers that are for training: by name to caffe_layer*
+  import_name_map makers;   // of blobs: by name to the caffe_layer* that made each first
 } caffe_importer;
 
 // One layer being imported.

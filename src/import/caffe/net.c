@@ -68,6 +68,31 @@ static carnot_status* find_blob(caffe_importer* importer, carnot_strview name, c
                       CARNOT_VIEW_ARG(name));
 }
 
+// What makes the blobs that the fields input name.
+static const caffe_layer kInputField = {.name = {"input", 5}};
+
+// A blob has one layer that makes it; a layer that reads a blob may write it in place.
+static carnot_status* claim_top(caffe_importer* importer, const caffe_layer* layer,
+                                carnot_strview top) {
+  const import_name_slot* slot = import_name_map_find(&importer->makers, top);
+  const caffe_layer* maker = slot ? slot->item : NULL;
+  for (size_t i = 0; slot && i < layer->bottom.count; i++)
+    if (carnot_view_equal(layer->bottom.items[i], top)) return NULL;
+  CARNOT_CHECK(!slot, INVALID_MODEL,
+               "top \"" CARNOT_VIEW_FMT "\" is made by %s \"" CARNOT_VIEW_FMT
+               "\" too; one layer may make a blob",
+               CARNOT_VIEW_ARG(top), maker == &kInputField ? "field" : "layer",
+               CARNOT_VIEW_ARG(maker->name));
+  import_name_map_set(&importer->makers, top, (void*)(uintptr_t)layer);
+  return NULL;
+}
+
+static carnot_status* claim_tops(caffe_importer* importer, const caffe_layer* layer) {
+  for (size_t i = 0; i < layer->top.count; i++)
+    CARNOT_TRY(claim_top(importer, layer, layer->top.items[i]));
+  return NULL;
+}
+
 // ---- inputs ----
 
 static carnot_status* add_input(caffe_importer* importer, carnot_strview name, const int64_t* dims,
@@ -78,7 +103,8 @@ static carnot_status* add_input(caffe_importer* importer, carnot_strview name, c
   for (size_t i = 0; i < count; i++) {
     const int64_t dim = i == 0 && importer->options.batch > 0 ? importer->options.batch : dims[i];
     CARNOT_CHECK(dim > 0 && dim < CARNOT_DIM_UNBOUNDED, INVALID_MODEL,
-                 "dimension %zu is %lld; it must be positive", i, (long long)dim);
+                 "dimension %zu is %lld; 1 to %lld are required", i, (long long)dim,
+                 (long long)CARNOT_DIM_UNBOUNDED - 1);
     type.dims[i] = carnot_sym_of(dim);
   }
   const char* unique = import_unique_name(&importer->state, "", name);
@@ -100,6 +126,7 @@ static carnot_status* read_input_fields(caffe_importer* importer) {
   for (size_t i = 0; i < count; i++) {
     const int64_t* dims = old ? net->input_dim.items + 4 * i : net->input_shape.items[i].dim.items;
     const size_t rank = old ? 4 : net->input_shape.items[i].dim.count;
+    CARNOT_TRY(claim_top(importer, &kInputField, net->input.items[i]));
     CARNOT_TRY_AT(add_input(importer, net->input.items[i], dims, rank), "input " CARNOT_VIEW_FMT,
                   CARNOT_VIEW_ARG(net->input.items[i]));
   }
@@ -232,7 +259,10 @@ static carnot_status* read_layer(caffe_importer* importer, const caffe_layer* la
   bool included;
   CARNOT_TRY(is_included(layer, importer->net->state, &included));
   if (!included) return NULL;
-  if (carnot_view_is(layer->type, "Input")) return read_input_layer(importer, layer);
+  if (carnot_view_is(layer->type, "Input")) {
+    CARNOT_TRY(claim_tops(importer, layer));
+    return read_input_layer(importer, layer);
+  }
   if (is_for_training(layer->type)) {
     // SoftmaxWithLoss without labels is what a network gives in use.
     const bool softmax = carnot_view_is(layer->type, "SoftmaxWithLoss") && layer->bottom.count == 1;
@@ -240,6 +270,7 @@ static carnot_status* read_layer(caffe_importer* importer, const caffe_layer* la
       import_name_map_set(&importer->dropped, layer->top.items[i], (void*)(uintptr_t)layer);
     if (!softmax) return NULL;
   }
+  CARNOT_TRY(claim_tops(importer, layer));
   if (is_poisoned(importer, layer)) return NULL;
   const caffe_row* row = caffe_row_find(layer->type);
   return row ? import_layer(importer, layer, row) : note_unsupported(importer, layer);
@@ -365,7 +396,8 @@ carnot_status* carnot_caffe_import(const carnot_caffe_file* deploy, const carnot
   CARNOT_TRY(carnot_model_source_create(&importer.source));
   carnot_status* status = import_state_init(&importer.state, graph);
   if (options) importer.options = *options;
-  importer.weight_layers.arena = importer.dropped.arena = &importer.state.arena;
+  importer.weight_layers.arena = importer.dropped.arena = importer.makers.arena =
+      &importer.state.arena;
   if (!status) status = read_files(&importer, &deploy_files, deploy, model);
   status = carnot_graph_end(graph, carnot_arena_end(&importer.state.arena, status));
   import_state_deinit(&importer.state);

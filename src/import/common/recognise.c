@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define EXPORT  "export the model with torch.onnx.export(model, args, \"model.onnx\", dynamo=True)"
-#define TF2ONNX "convert it with tf2onnx (python -m tf2onnx.convert)"
+#define EXPORT      "export the model with torch.onnx.export(model, args, \"model.onnx\", dynamo=True)"
+#define SAVED_MODEL "write a SavedModel with model.export(\"folder\") in Keras"
 
 static bool contains(const void* data, size_t size, const char* text) {
   enum { kFirst = 1 << 16 };  // names of a zip archive's first entries
@@ -18,7 +18,7 @@ static const char* recognise_zip(const void* data, size_t size) {
   if (contains(data, size, "archive_format") || contains(data, size, "models/model.json"))
     return "a zip archive as torch.export.save writes it: " EXPORT;
   if (contains(data, size, "metadata.json") && contains(data, size, "config.json"))
-    return "a Keras model (.keras): " TF2ONNX;
+    return "a Keras model (.keras): " SAVED_MODEL;
   if (contains(data, size, ".npy")) return "a zip archive of NumPy arrays (.npz), not a model";
   return "a zip archive: unpack it and give the .onnx file inside";
 }
@@ -94,12 +94,18 @@ bool import_is_graph_def(const void* data, size_t size) {
          is_text_of(node + 1 + at, name);
 }
 
+// Two numbers, the versions, before the list of extensions (field 3) or graphs (field 4).
+static bool is_uff(const uint8_t* bytes, size_t size) {
+  return size >= 6 && bytes[0] == 0x08 && bytes[1] < 0x80 && bytes[2] == 0x10 && bytes[3] < 0x80 &&
+         (bytes[4] == 0x1a || bytes[4] == 0x22);
+}
+
 const char* import_recognise(const void* data, size_t size) {
   static const struct {
     size_t offset, length;
     const char *magic, *what;
   } kFiles[] = {
-      {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes it (.h5): " TF2ONNX},
+      {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes it (.h5): " SAVED_MODEL},
       {0, 2, "\x80\x02", "a pickle, as older versions of torch.save write it: " EXPORT},
       {4, 4, "TFL3", "a TensorFlow Lite model: convert it with tf2onnx (--tflite)"},
       {4, 4, "ORTM", "an ONNX Runtime model (.ort): give the ONNX model it was made from"},
@@ -122,5 +128,7 @@ const char* import_recognise(const void* data, size_t size) {
     if (size >= kFiles[i].offset + kFiles[i].length &&
         memcmp(bytes + kFiles[i].offset, kFiles[i].magic, kFiles[i].length) == 0)
       return kFiles[i].what;
+  if (is_uff(bytes, size))
+    return "a UFF model (.uff): give the frozen TensorFlow graph (.pb) that it was made from";
   return is_text(bytes, size) ? recognise_text(data, size) : NULL;
 }

@@ -3,7 +3,7 @@
 
 #define MESSAGE(variable, text, struct_type, table)                     \
   const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0])}
+                                      sizeof(table) / sizeof((table)[0]), NULL}
 
 static const carnot_pb_field kStringEntry[] = {
     CARNOT_PB_ONE(onnx_string_entry, key, 1, TEXT),

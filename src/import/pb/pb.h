@@ -10,9 +10,9 @@
 //   themselves
 // A PACKED field is a list of FLOAT or DOUBLE that stays the bytes of the file: its member is a
 // carnot_strview of little-endian numbers, perhaps not aligned.
-// Unknown fields are skipped. A singular field that comes twice keeps its last value, a message the
-// fields of both. Maps are repeated messages with key 1 and value 2. Source: the Protocol Buffers
-// encoding and text format specifications.
+// Unknown fields are skipped, but by closed messages. A singular field that comes twice keeps its
+// last value, a message the fields of both. Maps are repeated messages with key 1 and value 2.
+// Source: the Protocol Buffers encoding and text format specifications.
 #ifndef CARNOT_IMPORT_PB_PB_H_
 #define CARNOT_IMPORT_PB_PB_H_
 
@@ -58,6 +58,9 @@ typedef struct carnot_pb_message {
   size_t size;  // of the struct
   const carnot_pb_field* fields;
   size_t field_count;
+  // Of a closed message, whose unknown fields are errors of the text form: the names of fields that
+  // exist and are skipped, separated by spaces. NULL: unknown fields are skipped.
+  const char* skipped;
 } carnot_pb_message;
 
 #define CARNOT_PB_LIST(type) \

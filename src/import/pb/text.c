@@ -264,6 +264,22 @@ static carnot_status* skip_value(reader* r, int depth) {
   return NULL;
 }
 
+// A field of |message| that its table does not have: skipped, or an error of a closed message.
+static carnot_status* read_unknown(reader* r, const carnot_pb_message* message, carnot_strview name,
+                                   int depth) {
+  bool exists = !message->skipped;
+  for (const char* at = message->skipped; at && *at && !exists;) {
+    const size_t length = strcspn(at, " ");
+    exists = carnot_view_equal(name, (carnot_strview){at, length});
+    at += length + (at[length] == ' ');
+  }
+  if (!exists)
+    return TEXT_ERROR(r, "%s has no field " CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
+  accept(r, ':');
+  CARNOT_TRY_AT(skip_value(r, depth), "%s." CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
+  return NULL;
+}
+
 static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close,
                                    int depth, void* out_message) {
   if (depth > CARNOT_PB_MAX_DEPTH)
@@ -284,9 +300,7 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
       CARNOT_TRY_AT(read_field(r, message, field, depth, out_message), "%s.%s", message->name,
                     field->name);
     } else {
-      accept(r, ':');
-      CARNOT_TRY_AT(skip_value(r, depth), "%s." CARNOT_VIEW_FMT, message->name,
-                    CARNOT_VIEW_ARG(name));
+      CARNOT_TRY(read_unknown(r, message, name, depth));
     }
     if (!accept(r, ',')) accept(r, ';');
   }

@@ -1,4 +1,5 @@
 // Attributes of nodes, element types, and values that handlers need at import.
+#include "import/tensorflow/complex.h"
 #include "import/tensorflow/importer.h"
 
 #include <string.h>
@@ -193,14 +194,17 @@ static void fill_ints(const carnot_tensor* t, const tf_int_list* list, size_t co
 // Lists of values by type; fewer than elements: the last is repeated, none: zeros.
 static carnot_status* take_lists(const tf_tensor* proto, size_t bytes, carnot_arena* arena,
                                  carnot_tensor* t) {
-  const size_t count = (size_t)carnot_tensor_count(t);
+  const size_t parts = tf_is_complex_type(proto->dtype) ? 2 : 1,
+               count = (size_t)carnot_tensor_count(t) / parts;
   CARNOT_CHECK(bytes <= (size_t)1 << 30, OUT_OF_RANGE,
                "a constant of %zu bytes from lists; at most 2^30 are supported", bytes);
   CARNOT_TRY(carnot_arena_try(arena, bytes + 1, 1, "a tensor's data", &t->data));
-  const bool is_float = t->dtype == CARNOT_DTYPE_F32, is_double = t->dtype == CARNOT_DTYPE_F64;
-  const carnot_strview packed = is_float ? proto->float_val : proto->double_val;
+  const bool is_float = t->dtype == CARNOT_DTYPE_F32, is_double = t->dtype == CARNOT_DTYPE_F64,
+             is_complex = tf_is_complex_type(proto->dtype);
+  carnot_strview packed = is_float ? proto->float_val : proto->double_val;
+  if (is_complex) packed = is_float ? proto->scomplex_val : proto->dcomplex_val;
   const tf_int_list* ints = int_list(proto);
-  const size_t item = is_float ? 4 : 8,
+  const size_t item = (is_float ? 4 : 8) * parts,
                given = is_float || is_double ? packed.size / item : ints->count;
   CARNOT_CHECK(given <= count || (count == 0 && given <= 1), INVALID_MODEL,
                "%zu values for %zu elements", given, count);
@@ -225,15 +229,19 @@ static carnot_status* take_strings(const tf_tensor* proto, carnot_arena* arena, 
 
 carnot_status* tf_tensor_read(const tf_tensor* proto, import_files* files, carnot_arena* arena,
                               carnot_tensor* out_tensor) {
-  carnot_tensor t = {.dtype = tf_dtype(proto->dtype)};
+  const bool is_complex = tf_is_complex_type(proto->dtype);
+  carnot_tensor t = {.dtype =
+                         is_complex ? tf_complex_part_type(proto->dtype) : tf_dtype(proto->dtype)};
   const tf_shape* shape = proto->tensor_shape;
   size_t bytes = 0;
   CARNOT_CHECK(t.dtype != CARNOT_DTYPE_INVALID, UNSUPPORTED, "elements of %s are not supported",
                tf_dtype_name(proto->dtype));
-  CARNOT_CHECK(!shape || (!shape->unknown_rank && shape->dim.count <= CARNOT_MAX_RANK), UNSUPPORTED,
-               "a tensor of unknown rank or of more than %d dimensions", CARNOT_MAX_RANK);
+  const size_t most = CARNOT_MAX_RANK - is_complex;
+  CARNOT_CHECK(!shape || (!shape->unknown_rank && shape->dim.count <= most), UNSUPPORTED,
+               "a tensor of unknown rank or of more than %zu dimensions", most);
   t.rank = shape ? (int)shape->dim.count : 0;
   for (int i = 0; i < t.rank; i++) t.dims[i] = shape->dim.items[i].size;
+  if (is_complex) t.dims[t.rank++] = 2;
   CARNOT_TRY(carnot_dims_bytes(t.dtype, t.dims, t.rank, &bytes));
   const carnot_strview raw = proto->tensor_content;
   if (t.dtype == CARNOT_DTYPE_STRING) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "import/tensorflow/bundle_slice.h"
 #include "import/tensorflow/importer.h"
 #include "import/tensorflow/sorted_table.h"
 
@@ -14,7 +15,8 @@ typedef struct bundle_header {
 static const carnot_pb_field kHeader[] = {CARNOT_PB_ONE(bundle_header, shard_count, 1, INT),
                                           CARNOT_PB_ONE(bundle_header, endianness, 2, INT)};
 static const carnot_pb_message kHeaderMessage = {"BundleHeaderProto", sizeof(bundle_header),
-                                                 kHeader, sizeof(kHeader) / sizeof(kHeader[0])};
+                                                 kHeader, sizeof(kHeader) / sizeof(kHeader[0]),
+                                                 NULL};
 
 typedef struct bundle_entry {
   uint64_t present;
@@ -32,7 +34,7 @@ static const carnot_pb_field kEntry[] = {
     CARNOT_PB_ONE(bundle_entry, checksum, 6, INT),
     CARNOT_PB_MANY(bundle_entry, slices, 7, TEXT)};
 static const carnot_pb_message kEntryMessage = {"BundleEntryProto", sizeof(bundle_entry), kEntry,
-                                                sizeof(kEntry) / sizeof(kEntry[0])};
+                                                sizeof(kEntry) / sizeof(kEntry[0]), NULL};
 
 static carnot_status* take_header(tf_bundle* bundle, carnot_strview value) {
   bundle_header header = {0};
@@ -100,20 +102,24 @@ static carnot_status* find_bytes(tf_bundle* bundle, const bundle_entry* e, carno
   return NULL;
 }
 
-static carnot_status* read_tensor(tf_bundle* bundle, const bundle_entry* e, carnot_arena* arena,
-                                  carnot_tensor* t) {
-  carnot_strview bytes;
-  size_t needed = 0;
+// The dimensions and the type of an entry, and the bytes that its elements take.
+static carnot_status* read_type(const bundle_entry* e, carnot_tensor* t, size_t* out_bytes) {
   t->dtype = tf_dtype(e->dtype);
   CARNOT_CHECK(t->dtype != CARNOT_DTYPE_INVALID && t->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
                "elements of %s are not supported", tf_dtype_name(e->dtype));
-  CARNOT_CHECK(!e->slices.count, UNSUPPORTED, "it is kept in %zu slices", e->slices.count);
   const size_t rank = e->shape ? e->shape->dim.count : 0;
   CARNOT_CHECK(rank <= CARNOT_MAX_RANK, UNSUPPORTED, "%zu dimensions; at most %d are supported",
                rank, CARNOT_MAX_RANK);
   t->rank = (int)rank;
   for (size_t i = 0; i < rank; i++) t->dims[i] = e->shape->dim.items[i].size;
-  CARNOT_TRY(carnot_dims_bytes(t->dtype, t->dims, t->rank, &needed));
+  return carnot_dims_bytes(t->dtype, t->dims, t->rank, out_bytes);
+}
+
+static carnot_status* read_tensor(tf_bundle* bundle, const bundle_entry* e, carnot_arena* arena,
+                                  carnot_tensor* t) {
+  carnot_strview bytes;
+  size_t needed = 0;
+  CARNOT_TRY(read_type(e, t, &needed));
   CARNOT_CHECK(e->size >= 0 && (uint64_t)e->size == needed, INVALID_MODEL,
                "%lld bytes where the dimensions ask for %zu", (long long)e->size, needed);
   CARNOT_TRY(find_bytes(bundle, e, &bytes));
@@ -124,12 +130,102 @@ static carnot_status* read_tensor(tf_bundle* bundle, const bundle_entry* e, carn
                            &t->data);
 }
 
-carnot_status* tf_bundle_tensor(tf_bundle* bundle, carnot_strview key, carnot_arena* arena,
-                                carnot_tensor* out_tensor) {
+// ---- variables in parts ----
+
+// Each element lies in the files once, so what is joined takes about as much as they do; a part
+// that several variables share takes more.
+static carnot_status* take_memory(tf_bundle* bundle, size_t bytes, carnot_arena* arena,
+                                  void** out) {
+  size_t most = 0;
+  for (size_t i = 0; i < bundle->files->count; i++) most += bundle->files->maps[i].size;
+  most = most <= SIZE_MAX / 16 ? 16 * most : SIZE_MAX;
+  CARNOT_CHECK(bytes <= most && bundle->joined_bytes <= most - bytes, INVALID_MODEL,
+               "its %zu bytes are more than the files hold", bytes);
+  bundle->joined_bytes += bytes;
+  return carnot_arena_try(arena, bytes + 1, 1, "a variable in parts", out);
+}
+
+static carnot_status* find_part(tf_bundle* bundle, const bundle_entry* whole, carnot_strview key,
+                                size_t index, carnot_arena* arena, tf_slice* out_slice,
+                                carnot_tensor* out_part) {
+  tf_slice stored;
+  CARNOT_TRY(tf_slice_read_wire(whole->slices.items[index], bundle->arena, &stored));
+  const carnot_strview part_key = tf_slice_key(key, &stored, bundle->arena);
+  CARNOT_TRY(carnot_arena_status(bundle->arena));
+  const import_name_slot* found = import_name_map_find(&bundle->entries, part_key);
+  CARNOT_CHECK(found, INVALID_MODEL, "part %zu of it is no entry", index);
+  const bundle_entry* e = found->item;
+  CARNOT_CHECK(e->dtype == whole->dtype && !e->slices.count, INVALID_MODEL,
+               "part %zu of it has another type", index);
+  CARNOT_TRY_AT(read_tensor(bundle, e, arena, out_part), "part %zu", index);
+  *out_slice = stored;
+  return NULL;
+}
+
+// The part |wanted| of a variable of type |t|, from the parts that are stored.
+static carnot_status* join(tf_bundle* bundle, const bundle_entry* e, carnot_strview key,
+                           const carnot_tensor* whole, const tf_slice* wanted, carnot_arena* arena,
+                           carnot_tensor* t) {
+  const size_t item = (size_t)carnot_dtype_bits(t->dtype) / 8;
+  int64_t found = 0;
+  t->data = NULL;
+  for (size_t i = 0; i < e->slices.count; i++) {
+    tf_slice stored;
+    carnot_tensor part = {0};
+    void* memory;
+    CARNOT_TRY(find_part(bundle, e, key, i, arena, &stored, &part));
+    CARNOT_TRY_AT(tf_slice_fit(&stored, whole->dims, whole->rank), "part %zu", i);
+    for (int d = 0; d < part.rank; d++)
+      CARNOT_CHECK(part.rank == stored.rank && part.dims[d] == stored.size[d], INVALID_MODEL,
+                   "part %zu: the dimensions of its entry differ", i);
+    if (tf_slice_equal(&stored, wanted)) {
+      t->data = part.data;
+      return NULL;
+    }
+    if (!t->data) {
+      CARNOT_TRY(take_memory(bundle, (size_t)carnot_tensor_count(t) * item, arena, &memory));
+      t->data = memory;
+    }
+    found += tf_slice_copy(&stored, part.data, wanted, t->data, item);
+  }
+  CARNOT_CHECK(found == carnot_tensor_count(t), INVALID_MODEL,
+               "its parts hold %lld elements of %lld", (long long)found,
+               (long long)carnot_tensor_count(t));
+  return NULL;
+}
+
+static carnot_status* read_part(tf_bundle* bundle, const bundle_entry* e, carnot_strview key,
+                                carnot_strview slice, carnot_arena* arena, carnot_tensor* out) {
+  carnot_tensor whole = {0};
+  size_t bytes = 0;
+  tf_slice all, wanted;
+  void* memory;
+  CARNOT_TRY(read_type(e, &whole, &bytes));
+  all = (tf_slice){.rank = whole.rank};
+  for (int i = 0; i < whole.rank; i++) all.size[i] = -1;
+  wanted = all;
+  if (slice.size) CARNOT_TRY(tf_slice_read_text(slice, &wanted));
+  CARNOT_TRY(tf_slice_fit(&all, whole.dims, whole.rank));
+  CARNOT_TRY(tf_slice_fit(&wanted, whole.dims, whole.rank));
+  *out = whole;
+  for (int i = 0; i < whole.rank; i++) out->dims[i] = wanted.size[i];
+  if (e->slices.count) return join(bundle, e, key, &whole, &wanted, arena, out);
+  CARNOT_TRY(read_tensor(bundle, e, arena, &whole));
+  out->data = whole.data;
+  if (tf_slice_equal(&all, &wanted)) return NULL;
+  const size_t item = (size_t)carnot_dtype_bits(whole.dtype) / 8;
+  CARNOT_TRY(take_memory(bundle, (size_t)carnot_tensor_count(out) * item, arena, &memory));
+  out->data = memory;
+  (void)tf_slice_copy(&all, whole.data, &wanted, out->data, item);
+  return NULL;
+}
+
+carnot_status* tf_bundle_tensor(tf_bundle* bundle, carnot_strview key, carnot_strview slice,
+                                carnot_arena* arena, carnot_tensor* out_tensor) {
   const import_name_slot* found = import_name_map_find(&bundle->entries, key);
   *out_tensor = (carnot_tensor){0};
   CARNOT_CHECK(found, INVALID_MODEL, "%s.index holds no \"" CARNOT_VIEW_FMT "\"", bundle->prefix,
                CARNOT_VIEW_ARG(key));
-  return carnot_status_annotate(read_tensor(bundle, found->item, arena, out_tensor),
+  return carnot_status_annotate(read_part(bundle, found->item, key, slice, arena, out_tensor),
                                 "variable \"" CARNOT_VIEW_FMT "\"", CARNOT_VIEW_ARG(key));
 }

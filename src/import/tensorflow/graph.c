@@ -1,7 +1,10 @@
 // A TensorFlow model: the file, inputs, outputs.
 #include <string.h>
 
+#include "import/tensorflow/complex.h"
+#include "import/tensorflow/inputs.h"
 #include "import/tensorflow/saved_model.h"
+#include "import/tensorflow/tables.h"
 #include "import/tensorflow/variables.h"
 
 static carnot_status* read_functions(tf_importer* importer) {
@@ -36,97 +39,51 @@ static bool is_no_result(carnot_strview op) {
                                      "Const",
                                      "Placeholder",
                                      "PlaceholderWithDefault",
-                                     "InitializeTableV2"};
+                                     "InitializeTableV2",
+                                     "InitializeTable",
+                                     "InitializeTableFromTextFileV2",
+                                     "InitializeTableFromTextFile",
+                                     "LookupTableImportV2",
+                                     "LookupTableImport",
+                                     "HashTableV2",
+                                     "HashTable",
+                                     "TensorArrayCloseV3",
+                                     "WriteFile",
+                                     "DisableCopyOnRead"};
   return is_one_of(op, kOps, sizeof(kOps) / sizeof(kOps[0]));
-}
-
-static carnot_strview without_zero(carnot_strview name) {
-  if (name.size > 2 && memcmp(name.data + name.size - 2, ":0", 2) == 0) name.size -= 2;
-  return name;
 }
 
 static const char* text_of(tf_importer* importer, carnot_strview view) {
   return carnot_arena_text(&importer->state.graph->arena, view.data, view.size);
 }
 
-// The type that attributes give to the results of a node.
-static carnot_type declared_type(const tf_node* node) {
-  static const char* const kTypes[] = {"dtype", "DstT", "out_type", "output_type", "T"};
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = -1};
-  for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]) && !type.dtype; i++) {
-    const tf_attr_value* value = tf_attr_find(node, kTypes[i]);
-    if (value) type.dtype = tf_dtype(value->type);
-  }
-  return type;
-}
-
-// The type of what |name| refers to: imported into a block that is left out, as what it is computed
-// from is no part of the network and may not be supported.
-static carnot_status* probe_type(tf_importer* importer, carnot_strview name, const tf_node* node,
-                                 carnot_type* out) {
-  tf_scope probe = {.prefix = ""};
-  carnot_value* value;
-  const import_state before = importer->state;
-  CARNOT_TRY(tf_scope_init(importer, &probe, &importer->graph->node,
-                           carnot_block_create(importer->state.graph)));
-  carnot_status* status = tf_scope_value(importer, &probe, name, &value);
-  importer->state.unsupported = before.unsupported;
-  importer->state.unsupported_count = before.unsupported_count;
-  *out = !status && value != &import_poison && !tf_is_handle(value) ? value->type
-                                                                    : declared_type(node);
-  carnot_status_free(status);
-  return carnot_arena_status(&importer->state.arena);
-}
-
-// An input called |wanted| in place of the node |name|.
-static carnot_status* make_input(tf_importer* importer, tf_scope* scope, carnot_strview name,
-                                 carnot_strview wanted) {
-  name = without_zero(name);
-  const import_name_slot* found = import_name_map_find(&scope->nodes, name);
-  CARNOT_CHECK(found, NOT_FOUND, "input " CARNOT_VIEW_FMT " is no node of the graph",
-               CARNOT_VIEW_ARG(name));
-  tf_slot* slot = found->item;
-  carnot_value* value;
-  void* outputs;
-  const char* unique = import_unique_name(&importer->state, "", wanted);
-  if (carnot_view_is(slot->proto->op, "Placeholder") && slot->state == TF_NEW) {
-    CARNOT_TRY(tf_scope_value(importer, scope, name, &value));
-    if (value != &import_poison && !carnot_view_is(wanted, value->name))
-      value->name = text_of(importer, carnot_view(unique));
-    return NULL;
-  }
-  CARNOT_CHECK(slot->state == TF_NEW, INVALID_ARGUMENT,
-               "input " CARNOT_VIEW_FMT ": another input is computed from it or is the same",
-               CARNOT_VIEW_ARG(name));
-  carnot_type type;
-  CARNOT_TRY(probe_type(importer, name, slot->proto, &type));
-  CARNOT_CHECK(type.kind == CARNOT_VALUE_TENSOR && type.dtype != CARNOT_DTYPE_INVALID, UNSUPPORTED,
-               "input " CARNOT_VIEW_FMT ": its type is not known", CARNOT_VIEW_ARG(name));
-  CARNOT_CHECK(type.rank >= 0, UNSUPPORTED,
-               "input " CARNOT_VIEW_FMT
-               ": the number of its dimensions is not known, as what computes it is not supported",
-               CARNOT_VIEW_ARG(name));
-  CARNOT_TRY(
-      carnot_arena_try(&importer->state.arena, 1, sizeof(carnot_value*), "an input", &outputs));
-  slot->outputs = outputs;
-  slot->outputs[0] =
-      carnot_block_add_param(scope->block, text_of(importer, carnot_view(unique)), &type);
-  slot->output_count = 1;
-  slot->state = TF_DONE;
-  return NULL;
-}
-
-// The result |name| becomes an output called |wanted|.
+// The result |name| becomes an output called |wanted|; complex numbers with their parts along a
+// last axis of 2.
 static carnot_status* mark(tf_importer* importer, tf_scope* scope, carnot_strview name,
                            carnot_strview wanted) {
   carnot_value* value;
   CARNOT_CHECK(tf_is_name(wanted), INVALID_MODEL, "an output has no name, or one with a zero byte");
   CARNOT_TRY(tf_scope_value(importer, scope, name, &value));
   if (value == &import_poison) return NULL;
-  CARNOT_CHECK(!tf_is_handle(value), UNSUPPORTED, "it is a variable's handle");
+  if (tf_is_handle(value)) {
+    import_note_unsupported(&importer->state, carnot_arena_print(&importer->state.arena,
+                                                                 "output \"" CARNOT_VIEW_FMT
+                                                                 "\": it is a variable's handle",
+                                                                 CARNOT_VIEW_ARG(wanted)));
+    return NULL;
+  }
+  if (tf_is_complex(value)) {
+    tf_import n = {.node = {.state = &importer->state,
+                            .block = scope->block,
+                            .arena = &importer->state.graph->arena,
+                            .name = text_of(importer, wanted)},
+                   .importer = importer};
+    value = tf_complex_joined(&n, value);
+    CARNOT_TRY(n.node.status);
+  }
   // What an Identity passes on has another name; constants and inputs are copied.
   if (!value->producer || !carnot_view_is(wanted, value->name) || value->block_output_count) {
-    const char* output = import_unique_name(&importer->state, "", wanted);
+    const char* output = tf_claim_name(importer, wanted);
     carnot_node* node;
     CARNOT_TRY(carnot_block_add_node(scope->block, CARNOT_OP_IDENTITY, NULL, NULL, &value, 1,
                                      &output, 1, &node));
@@ -136,14 +93,27 @@ static carnot_status* mark(tf_importer* importer, tf_scope* scope, carnot_strvie
   return NULL;
 }
 
+// No node takes a name that the signature gives.
+static carnot_status* reserve_names(tf_importer* importer, const tf_named_tensor_list* list) {
+  for (size_t i = 0; i < list->count; i++) {
+    const carnot_strview key = list->items[i].key;
+    if (!tf_is_name(key) || import_name_map_find(&importer->state.used_names, key)) continue;
+    import_name_map_set(&importer->state.used_names, key, NULL);
+    import_name_map_set(&importer->reserved, key, importer);
+  }
+  return carnot_arena_status(&importer->state.arena);
+}
+
 // Inputs and outputs are called by the signature's keys.
 static carnot_status* read_signature(tf_importer* importer, tf_scope* scope,
                                      const tf_signature_def* s) {
+  CARNOT_TRY(reserve_names(importer, &s->inputs));
+  CARNOT_TRY(reserve_names(importer, &s->outputs));
   for (size_t i = 0; i < s->inputs.count; i++) {
     const tf_named_tensor* input = &s->inputs.items[i];
     CARNOT_CHECK(input->value, INVALID_MODEL, "input " CARNOT_VIEW_FMT " names no node",
                  CARNOT_VIEW_ARG(input->key));
-    CARNOT_TRY_AT(make_input(importer, scope, input->value->name, input->key),
+    CARNOT_TRY_AT(tf_input_make(importer, scope, input->value->name, input->key),
                   "the signature's input " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(input->key));
   }
   CARNOT_CHECK(s->outputs.count, INVALID_MODEL, "the signature has no outputs");
@@ -185,11 +155,11 @@ static carnot_status* read_results(tf_importer* importer, tf_scope* scope, const
   const carnot_tensorflow_options* options = &importer->options;
   if (model->signature) return read_signature(importer, scope, model->signature);
   for (size_t i = 0; i < options->input_count; i++) {
-    const carnot_strview name = without_zero(carnot_view(options->inputs[i]));
-    CARNOT_TRY(make_input(importer, scope, name, name));
+    const carnot_strview name = tf_without_zero(carnot_view(options->inputs[i]));
+    CARNOT_TRY(tf_input_make(importer, scope, name, name));
   }
   for (size_t i = 0; i < options->output_count; i++) {
-    const carnot_strview name = without_zero(carnot_view(options->outputs[i]));
+    const carnot_strview name = tf_without_zero(carnot_view(options->outputs[i]));
     CARNOT_TRY_AT(mark(importer, scope, name, name), "output %s", options->outputs[i]);
   }
   return options->output_count ? NULL : mark_unread(importer, scope);
@@ -204,7 +174,8 @@ static carnot_status* open_variables(tf_importer* importer, const tf_model* mode
   bool is_needed = false;
   for (size_t i = 0; i < model->graph->node.count; i++) {
     const carnot_strview op = model->graph->node.items[i].op;
-    is_needed |= carnot_view_is(op, "VarHandleOp") || carnot_view_is(op, "VariableV2");
+    is_needed |= carnot_view_is(op, "VarHandleOp") || carnot_view_is(op, "VariableV2") ||
+                 carnot_view_is(op, "Variable");
   }
   if (!is_needed) return NULL;
   const char* prefix = "variables/variables";
@@ -238,6 +209,8 @@ static carnot_status* read_model(tf_importer* importer, carnot_model_source* sou
   }
   CARNOT_TRY(tf_model_read(bytes, &importer->options, &source->arena, &model));
   if (path && model.meta) CARNOT_TRY(open_variables(importer, &model, path, &variables));
+  CARNOT_TRY(
+      tf_tables_find(model.graph, model.meta, importer->files, &source->arena, &importer->tables));
   return read_graph(importer, &model);
 }
 
@@ -251,7 +224,7 @@ carnot_status* carnot_tf_import(const char* path, const void* data, size_t size,
   carnot_status* status = import_state_init(&importer.state, graph);
   if (options) importer.options = *options;
   importer.files = &source->files;
-  importer.functions.arena = &importer.state.arena;
+  importer.functions.arena = importer.reserved.arena = &importer.state.arena;
   if (!status) status = read_model(&importer, source, path, (carnot_strview){data, size});
   status = carnot_status_annotate(status, "%s", path ? path : "the graph");
   status = carnot_graph_end(graph, carnot_arena_end(&importer.state.arena, status));

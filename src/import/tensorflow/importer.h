@@ -90,10 +90,20 @@ carnot_value* tf_last(tf_import* n, carnot_value* x);
 bool tf_is_channels_first(tf_import* n);
 // The files that tensors are read from.
 import_files* tf_files(tf_import* n);
-// True for what stands for a variable until it is read; only calls, bodies and reads take it.
+// The angle of (x, y) in all four quadrants.
+carnot_value* tf_atan2(tf_import* n, carnot_value* y, carnot_value* x);
+// True for what stands for a variable or a table until it is read; only calls, bodies and reads
+// take it.
 bool tf_is_handle(const carnot_value* value);
-// The tensor of a TensorProto.
+// The node that makes a handle; NULL for other values.
+const tf_node* tf_handle_node(const carnot_value* value);
+// The handler of nodes that make handles.
+void tf_handle_resource(tf_import* n);
+// The tensor of a TensorProto. That of complex numbers has a last axis of 2 for their parts.
 carnot_status* tf_tensor_read(const tf_tensor* proto, import_files* files, carnot_arena* arena,
                               carnot_tensor* out_tensor) CARNOT_MUST_USE;
+
+// Imports the Placeholder |n| where the options register it; else false, and nothing is done.
+bool tf_registered_import(tf_import* n);
 
 #endif  // CARNOT_IMPORT_TENSORFLOW_IMPORTER_H_

@@ -1,7 +1,9 @@
 // Calls of functions, conditionals and loops over functions. Source:
 // tensorflow/core/ops/functional_ops.cc.
+#include "import/tensorflow/case.h"
+#include "import/tensorflow/complex.h"
+#include "import/tensorflow/control.h"
 #include "import/tensorflow/rows.h"
-#include "import/tensorflow/scope.h"
 
 static carnot_strview function_name(tf_import* n, const char* attribute) {
   const tf_attr_value* value = tf_attr_find(n->proto, attribute);
@@ -12,50 +14,22 @@ static carnot_strview function_name(tf_import* n, const char* attribute) {
   return value->func->name;
 }
 
-// What the nodes inside say of themselves is enough.
-static void note(tf_import* n, carnot_status* status) {
-  if (!status) return;
-  if (n->node.status) {
-    carnot_status_free(status);
-    return;
-  }
-  n->node.status = status;
-  n->node.placed = true;
-}
-
-static void poison_all(tf_import* n) {
-  n->output_count = 1;
-  n->outputs[0] = &import_poison;
-}
-
-static bool is_poisoned(carnot_value* const* values, int count) {
-  for (int i = 0; i < count; i++)
-    if (values[i] == &import_poison) return true;
-  return false;
-}
-
 // The operator is a call, or the function itself.
 static void handle_call(tf_import* n) {
   const bool by_name = !tf_row_find(n->proto->op);
   const carnot_strview name = by_name ? n->proto->op : function_name(n, "f");
   if (n->node.status) return;
-  note(n, tf_function_inline(n, name, n->node.block, n->inputs, n->input_count, n->outputs,
-                             &n->output_count));
-  if (!n->node.status && is_poisoned(n->outputs, n->output_count)) poison_all(n);
+  tf_note_placed(n, tf_function_inline(n, name, n->node.block, n->inputs, n->input_count,
+                                       n->outputs, &n->output_count));
+  if (!n->node.status && tf_is_poisoned(n->outputs, n->output_count)) tf_poison(n);
 }
 
 // ---- bodies ----
 
-static carnot_value* param_like(tf_import* n, carnot_block* block, const carnot_type* type) {
-  const char* name = import_unique_name(
-      n->node.state, "", carnot_view(carnot_arena_print(n->node.arena, "%s/arg", n->node.name)));
-  return carnot_block_add_param(block, name, type);
-}
-
 // A parameter for |value| of |type|; a handle of a variable stays what it is.
 static carnot_value* argument_like(tf_import* n, carnot_block* block, carnot_value* value,
                                    const carnot_type* type) {
-  return tf_is_handle(value) ? value : param_like(n, block, type);
+  return tf_is_handle(value) ? value : tf_new_param(n, block, type);
 }
 
 // A truth value of a scalar of any type; a tensor is true where it has elements.
@@ -70,22 +44,28 @@ static void set_block(tf_import* n, carnot_attrs* attrs, const char* name, carno
                    (carnot_attr){.name = name, .type = CARNOT_ATTR_BLOCK, .block = block});
 }
 
-// A function as a branch: all arguments are parameters, but for handles of variables.
-static carnot_block* make_branch(tf_import* n, const char* attribute, int* out_results) {
-  carnot_value *args[TF_MOST_OUTPUTS], *results[TF_MOST_OUTPUTS];
-  const carnot_strview name = function_name(n, attribute);
-  if (n->node.status) return NULL;
-  carnot_block* block = carnot_block_create(n->node.state->graph);
-  for (int i = 1; i < n->input_count; i++)
-    args[i - 1] = argument_like(n, block, n->inputs[i], &n->inputs[i]->type);
-  note(n, tf_function_inline(n, name, block, args, n->input_count - 1, results, out_results));
-  if (n->node.status) return NULL;
-  if (is_poisoned(results, *out_results)) {
-    poison_all(n);
-    return NULL;
+// The function |name| as a branch of the arguments |args|: all are parameters, but for handles of
+// variables. *out_results: the number of its results, 0 where one of them is not supported.
+static void make_branch(tf_import* n, carnot_strview name, carnot_value* const* args, int count,
+                        tf_branch* out, int* out_results) {
+  carnot_value *inside[TF_MOST_OUTPUTS], *results[TF_MOST_OUTPUTS];
+  *out = (tf_branch){.block = carnot_block_create(n->node.state->graph)};
+  *out_results = 0;
+  out->given = CARNOT_NEW_ARRAY(n->node.arena, carnot_value*, 2 * (size_t)count + 1);
+  if (!import_has_memory(&n->node)) return;
+  for (int i = 0; i < count; i++) {
+    inside[i] = tf_capture(n, out->block, args[i], out->given, &out->count);
   }
-  for (int i = 0; i < *out_results; i++) carnot_block_add_output(block, results[i]);
-  return block;
+  tf_note_placed(n, tf_function_inline(n, name, out->block, inside, count, results, out_results));
+  if (n->node.status) return;
+  if (tf_is_poisoned(results, *out_results)) *out_results = 0;
+  for (int i = 0; i < *out_results; i++) {
+    if (tf_is_handle(results[i]) || tf_is_complex(results[i])) {
+      TF_FAIL(n, UNSUPPORTED, "a branch results in a variable's handle or a complex number");
+      return;
+    }
+    carnot_block_add_output(out->block, results[i]);
+  }
 }
 
 // 1 or 0 where the condition is known at import, else -1.
@@ -96,59 +76,96 @@ static int known_truth(const carnot_value* x) {
   return -1;
 }
 
+// A call of |name| with all inputs but the first.
+static void call_branch(tf_import* n, carnot_strview name) {
+  tf_note_placed(n, tf_function_inline(n, name, n->node.block, n->inputs + 1, n->input_count - 1,
+                                       n->outputs, &n->output_count));
+  if (!n->node.status && tf_is_poisoned(n->outputs, n->output_count)) tf_poison(n);
+}
+
+// The branches of |names|; false where one is not supported, after all were looked at, and after an
+// error.
+static bool make_branches(tf_import* n, const carnot_strview* names, int count, tf_branch* out) {
+  bool poisoned = false;
+  if (n->input_count > TF_MOST_OUTPUTS) TF_FAIL(n, UNSUPPORTED, "too many arguments");
+  for (int i = 0; i < count && !n->node.status; i++) {
+    int results = 0;
+    make_branch(n, names[i], n->inputs + 1, n->input_count - 1, &out[i], &results);
+    if (n->node.status) return false;
+    poisoned |= results == 0;
+    if (i && !poisoned && results != n->output_count)
+      TF_FAIL(n, INVALID_MODEL, "branches of %d and %d results", n->output_count, results);
+    n->output_count = results;
+  }
+  if (n->node.status) return false;
+  if (poisoned) tf_poison(n);
+  return !poisoned;
+}
+
 static void handle_if(tf_import* n) {
   const int known = known_truth(n->inputs[0]);
-  if (n->input_count > TF_MOST_OUTPUTS) TF_FAIL(n, UNSUPPORTED, "too many arguments");
+  tf_branch branches[2];
+  const carnot_strview names[2] = {function_name(n, "then_branch"),
+                                   function_name(n, "else_branch")};
   if (n->node.status) return;
-  if (known >= 0) {
-    const carnot_strview name = function_name(n, known ? "then_branch" : "else_branch");
-    if (!n->node.status)
-      note(n, tf_function_inline(n, name, n->node.block, n->inputs + 1, n->input_count - 1,
-                                 n->outputs, &n->output_count));
-    if (!n->node.status && is_poisoned(n->outputs, n->output_count)) poison_all(n);
+  if (known >= 0)
+    call_branch(n, names[!known]);
+  else if (make_branches(n, names, 2, branches))
+    tf_emit_if(&n->node, truth(&n->node, n->inputs[0]), branches, n->outputs, n->output_count);
+}
+
+static void handle_case(tf_import* n) {
+  enum { kMostBranches = 256 };
+  const tf_attr_value* value = tf_attr_find(n->proto, "branches");
+  const size_t count = value && value->list ? value->list->func.count : 0;
+  carnot_strview names[kMostBranches];
+  tf_branch branches[kMostBranches];
+  if (count < 1 || count > kMostBranches) {
+    TF_FAIL(n, INVALID_MODEL, "attribute branches names %zu functions; 1 to %d are required", count,
+            kMostBranches);
     return;
   }
-  int counts[2] = {0, 0};
-  carnot_block* blocks[2] = {make_branch(n, "then_branch", &counts[0]), NULL};
-  if (blocks[0]) blocks[1] = make_branch(n, "else_branch", &counts[1]);
-  if (n->node.status || !blocks[1]) return;
-  if (counts[0] != counts[1]) {
-    TF_FAIL(n, INVALID_MODEL, "branches of %d and %d results", counts[0], counts[1]);
-    return;
+  for (size_t i = 0; i < count; i++) names[i] = value->list->func.items[i].name;
+  size_t known_count = 0;
+  const int64_t* known = tf_constant_ints(n, 0, &known_count);
+  if (n->node.status) return;
+  if (count == 1 || known_count == 1) {
+    const size_t last = count - 1;
+    const bool outside = count == 1 || known[0] < 0 || (uint64_t)known[0] > last;
+    call_branch(n, names[outside ? last : (size_t)known[0]]);
+  } else if (make_branches(n, names, (int)count, branches)) {
+    tf_emit_case(n, n->inputs[0], branches, (int)count, n->outputs, n->output_count);
   }
-  carnot_value* inputs[2 * TF_MOST_OUTPUTS];
-  carnot_attrs attrs = {0};
-  int args = 0;
-  inputs[0] = truth(&n->node, n->inputs[0]);
-  for (int i = 1; i < n->input_count; i++)
-    if (!tf_is_handle(n->inputs[i])) inputs[1 + args++] = n->inputs[i];
-  for (int i = 0; i < args; i++) inputs[1 + args + i] = inputs[1 + i];
-  set_block(n, &attrs, "then_branch", blocks[0]);
-  set_block(n, &attrs, "else_branch", blocks[1]);
-  carnot_attrs_set_int(&attrs, n->node.arena, "then_inputs", args);
-  n->output_count = counts[0];
-  import_emit(&n->node, CARNOT_OP_IF, &attrs, inputs, 1 + 2 * args, n->outputs, counts[0]);
+}
+
+// ---- what cannot be imported ----
+
+// Imports the function |name| for no arguments, so that what is not supported in it is named.
+static void look_into(tf_import* n, carnot_strview name) {
+  const import_name_slot* found = import_name_map_find(&n->importer->functions, name);
+  const tf_function* f = found ? found->item : NULL;
+  carnot_value* results[TF_MOST_OUTPUTS];
+  int count = 0;
+  if (!f || n->node.status) return;
+  const size_t given = f->signature->input_arg.count;
+  carnot_value** args = CARNOT_NEW_ARRAY(n->node.arena, carnot_value*, given + 1);
+  if (!import_has_memory(&n->node) || given > INT32_MAX) return;
+  for (size_t i = 0; i < given; i++) args[i] = &import_poison;
+  tf_note_placed(n, tf_function_inline(n, name, carnot_block_create(n->node.state->graph), args,
+                                       (int)given, results, &count));
+}
+
+void tf_look_into_functions(tf_import* n) {
+  if (!tf_row_find(n->proto->op)) look_into(n, n->proto->op);
+  for (size_t i = 0; i < n->proto->attr.count; i++) {
+    const tf_attr_value* value = n->proto->attr.items[i].value;
+    if (value && value->func) look_into(n, value->func->name);
+    for (size_t k = 0; value && value->list && k < value->list->func.count; k++)
+      look_into(n, value->list->func.items[k].name);
+  }
 }
 
 // ---- While ----
-
-// Widens |type| until it holds |next| as well.
-static bool widen(tf_import* n, carnot_type* type, const carnot_type* next) {
-  bool changed = false;
-  if (type->kind != CARNOT_VALUE_TENSOR || next->kind != CARNOT_VALUE_TENSOR || type->rank < 0)
-    return false;
-  if (next->rank != type->rank) {
-    type->rank = -1;
-    return true;
-  }
-  for (int i = 0; i < type->rank; i++) {
-    if (carnot_sym_same(type->dims[i], next->dims[i]) || !carnot_sym_is_const(type->dims[i]))
-      continue;
-    type->dims[i] = carnot_sym_new(&n->node.state->graph->syms, NULL, 0, CARNOT_DIM_UNBOUNDED);
-    changed = true;
-  }
-  return changed;
-}
 
 // The body of LOOP: (iteration, condition, carried..) -> (condition, carried..).
 static carnot_block* make_body(tf_import* n, const carnot_type* types, carnot_value** results) {
@@ -157,27 +174,27 @@ static carnot_block* make_body(tf_import* n, const carnot_type* types, carnot_va
   carnot_block* block = carnot_block_create(n->node.state->graph);
   const carnot_type iteration = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_I64},
                     condition = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_BOOL};
-  param_like(n, block, &iteration);
-  param_like(n, block, &condition);
+  tf_new_param(n, block, &iteration);
+  tf_new_param(n, block, &condition);
   for (int i = 0; i < n->input_count; i++)
     args[i] = argument_like(n, block, n->inputs[i], &types[i]);
   const carnot_strview body = function_name(n, "body"), cond = function_name(n, "cond");
   if (n->node.status) return NULL;
-  note(n, tf_function_inline(n, body, block, args, n->input_count, results, &count));
+  tf_note_placed(n, tf_function_inline(n, body, block, args, n->input_count, results, &count));
   if (n->node.status) return NULL;
-  if (is_poisoned(results, count)) {
-    poison_all(n);
+  if (tf_is_poisoned(results, count)) {
+    tf_poison(n);
     return NULL;
   }
   if (count != n->input_count) {
     TF_FAIL(n, INVALID_MODEL, "a body of %d arguments and %d results", n->input_count, count);
     return NULL;
   }
-  note(n, tf_function_inline(n, cond, block, results, count, again, &one));
+  tf_note_placed(n, tf_function_inline(n, cond, block, results, count, again, &one));
   if (n->node.status) return NULL;
   if (one != 1 || again[0] == &import_poison) {
     if (one == 1)
-      poison_all(n);
+      tf_poison(n);
     else
       TF_FAIL(n, INVALID_MODEL, "a condition of %d results", one);
     return NULL;
@@ -201,10 +218,14 @@ static void handle_while(tf_import* n) {
   if (n->input_count > TF_MOST_OUTPUTS - 2) TF_FAIL(n, UNSUPPORTED, "too many loop variables");
   const carnot_strview cond = function_name(n, "cond");
   if (n->node.status) return;
-  note(n, tf_function_inline(n, cond, n->node.block, n->inputs, n->input_count, first, &one));
+  tf_note_placed(
+      n, tf_function_inline(n, cond, n->node.block, n->inputs, n->input_count, first, &one));
   if (n->node.status) return;
-  if (one != 1 || first[0] == &import_poison) {
-    poison_all(n);
+  if (one != 1) TF_FAIL(n, INVALID_MODEL, "a condition of %d results", one);
+  if (n->node.status) return;
+  if (first[0] == &import_poison) {
+    look_into(n, function_name(n, "body"));
+    tf_poison(n);
     return;
   }
   for (int i = 0; i < n->input_count; i++) types[i] = n->inputs[i]->type;
@@ -215,7 +236,7 @@ static void handle_while(tf_import* n) {
     if (n->node.status || !body) return;
     changed = false;
     for (int i = 0; i < n->input_count; i++)
-      changed |= !tf_is_handle(n->inputs[i]) && widen(n, &types[i], &results[i]->type);
+      changed |= !tf_is_handle(n->inputs[i]) && tf_widen(n, &types[i], &results[i]->type);
   }
   if (changed)
     TF_FAIL(n, UNSUPPORTED, "the dimensions of its variables do not settle in %d turns",
@@ -241,6 +262,8 @@ static const tf_row kRows[] = {
     {"StatefulPartitionedCall", handle_call, 0, -1, 0, NULL, NULL},
     ROW("If", handle_if, 1),
     ROW("StatelessIf", handle_if, 1),
+    ROW("Case", handle_case, 1),
+    ROW("StatelessCase", handle_case, 1),
     ROW("While", handle_while, 1),
     ROW("StatelessWhile", handle_while, 1),
 };

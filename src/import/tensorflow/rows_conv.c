@@ -180,8 +180,36 @@ static void handle_conv_backprop(tf_import* n) {
 
 // ---- pooling ----
 
+// Windows over channels alone: ksize [1, .., 1, k] with the same strides, a maximum of each k.
+static bool pool_channels(tf_import* n, carnot_value* x) {
+  const tf_int_list k = tf_ints(n, "ksize"), s = tf_ints(n, "strides");
+  const int rank = import_rank(&n->node, x), axis = tf_is_channels_first(n) ? 1 : rank - 1;
+  int64_t dims[CARNOT_MAX_RANK] = {0};
+  if (n->row->code != CARNOT_OP_MAX_POOL || rank < 3 || rank >= CARNOT_MAX_RANK ||
+      k.count != (size_t)rank || s.count != k.count || k.items[axis] < 2)
+    return false;
+  for (int i = 0; i < rank; i++)
+    if (k.items[i] != s.items[i] || (i != axis && k.items[i] != 1)) return false;
+  dims[axis] = -1, dims[axis + 1] = k.items[axis];
+  // What follows the channels keeps its size, one dimension further.
+  carnot_value *y, *parts[3];
+  const int64_t split[2] = {-1, k.items[axis]}, last = axis + 1;
+  if (axis == rank - 1) {
+    y = import_reshape_to(&n->node, x, dims, rank + 1);
+  } else {
+    parts[0] = import_shape_part(&n->node, x, 0, axis);
+    parts[1] = import_ints(&n->node, split, 2);
+    parts[2] = import_shape_part(&n->node, x, axis + 1, rank);
+    y = import_reshape(&n->node, x, import_concat(&n->node, 0, parts, 3));
+  }
+  y = import_reduce(&n->node, "max", y, &last, 1);
+  n->outputs[0] = import_squeeze(&n->node, y, &last, 1);
+  return true;
+}
+
 static void handle_pool(tf_import* n) {
   carnot_value* x = n->inputs[0];
+  if (pool_channels(n, x)) return;
   window w = read_window(n, x);
   read_spatial(n, "ksize", w.rank, w.kernel);
   carnot_attrs attrs = {0};

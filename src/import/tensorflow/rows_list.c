@@ -2,6 +2,7 @@
 // is made of a tensor stays that tensor, its elements along dimension 0; one that is filled item by
 // item is a sequence. Source: tensorflow/core/ops/list_ops.cc.
 #include "import/tensorflow/rows.h"
+#include "import/tensorflow/scope.h"
 
 static bool is_dense(const carnot_value* list) { return list->type.kind == CARNOT_VALUE_TENSOR; }
 
@@ -9,11 +10,49 @@ static carnot_value* scalar_index(tf_import* n, carnot_value* index) {
   return import_reshape_to(&n->node, tf_int64(n, index), NULL, 0);
 }
 
-// Room for elements that are written in their order: an empty sequence.
+// True where a node of the graph gives the list its elements one by one, outside of loops.
+static bool is_set_directly(const tf_import* n) {
+  const tf_scope* root = n->scope->root;
+  for (size_t i = 0; i < root->slot_count; i++) {
+    const tf_node* reader = root->slots[i].proto;
+    if (!carnot_view_is(reader->op, "TensorListSetItem")) continue;
+    tf_reference r;
+    if (reader->input.count && tf_reference_read(reader->input.items[0], &r) &&
+        carnot_view_equal(r.node, n->proto->name))
+      return true;
+  }
+  return false;
+}
+
+// A list of |count| elements of zeros of the dimensions |shape|.
+static void set_zeros(tf_import* n, carnot_dtype dtype, int64_t count, const int64_t* shape,
+                      size_t rank) {
+  carnot_value** items = CARNOT_NEW_ARRAY(n->node.arena, carnot_value*, (size_t)count + 1);
+  if (!import_has_memory(&n->node)) return;
+  carnot_value* zeros =
+      import_op(&n->node, CARNOT_OP_EXPAND, NULL, 2, import_number_of(&n->node, dtype, 0),
+                import_ints(&n->node, shape, rank));
+  for (int64_t i = 0; i < count; i++) items[i] = zeros;
+  import_emit(&n->node, CARNOT_OP_SEQUENCE_CONSTRUCT, NULL, items, (int)count, n->outputs, 1);
+}
+
+// Room for elements that are written in their order: an empty sequence. Elements that are set in
+// any order take the places of zeros.
 static void handle_empty(tf_import* n) {
+  enum { kMostZeros = 4096 };
+  const carnot_dtype dtype = tf_type(n, "element_dtype", CARNOT_DTYPE_F32);
   carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, n->node.arena, "dtype",
-                       tf_type(n, "element_dtype", CARNOT_DTYPE_F32));
+  if (carnot_view_is(n->proto->op, "TensorListReserve") && is_set_directly(n)) {
+    size_t rank = 0, one = 0;
+    const int64_t *shape = tf_constant_ints(n, 0, &rank), *count = tf_constant_ints(n, 1, &one);
+    bool is_known = shape && count && one == 1 && count[0] > 0 && count[0] <= kMostZeros;
+    for (size_t i = 0; is_known && i < rank; i++) is_known = shape[i] >= 0;
+    if (is_known) {
+      set_zeros(n, dtype, count[0], shape, rank);
+      return;
+    }
+  }
+  carnot_attrs_set_int(&attrs, n->node.arena, "dtype", dtype);
   n->outputs[0] = import_op(&n->node, CARNOT_OP_SEQUENCE_EMPTY, &attrs, 0);
 }
 
@@ -149,21 +188,69 @@ static void handle_read(tf_import* n) { get(n, n->inputs[2], n->inputs[1]); }
 static void handle_array_gather(tf_import* n) {
   n->outputs[0] = import_gather(&n->node, stacked(n, n->inputs[2]), tf_int64(n, n->inputs[1]), 0);
 }
-// All elements at once: [count, ..] at the indices of their order.
-static void handle_scatter(tf_import* n) {
-  n->outputs[0] =
-      import_gather(&n->node, n->inputs[2],
-                    import_op(&n->node, CARNOT_OP_RANGE, NULL, 3, import_int(&n->node, 0),
-                              import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, n->inputs[1]),
-                              import_int(&n->node, 1)),
-                    0);
+// 0, 1, .. : a constant or RANGE.
+static bool is_ramp(tf_import* n, int input) {
   size_t count = 0;
-  const int64_t* indices = tf_constant_ints(n, 1, &count);
-  for (size_t i = 0; indices && i < count; i++)
-    if (indices[i] != (int64_t)i)
-      TF_FAIL(n, UNSUPPORTED, "index %zu is %lld: elements must be written in their order", i,
-              (long long)indices[i]);
+  const int64_t* indices = tf_constant_ints(n, input, &count);
+  const carnot_node* range = n->inputs[input]->producer;
+  if (range && range->op == CARNOT_OP_CAST) range = range->inputs[0]->producer;
+  if (!indices && range && range->op == CARNOT_OP_RANGE) {
+    size_t start_count = 0, step_count = 0;
+    const int64_t *start = import_constant_ints(&n->node, range->inputs[0], &start_count),
+                  *step = import_constant_ints(&n->node, range->inputs[2], &step_count);
+    return start && step && start[0] == 0 && step[0] == 1;
+  }
+  for (size_t i = 0; i < count; i++)
+    if (indices[i] != (int64_t)i) return false;
+  return indices != NULL;
 }
+
+// All elements at once, [count, ..], to the positions |indices|, which they fill.
+static void scatter(tf_import* n, int values, int indices) {
+  static const int64_t kBehind[] = {1};
+  import_node* e = &n->node;
+  carnot_value* x = n->inputs[values];
+  if (is_ramp(n, indices)) {
+    carnot_value* count = import_op(e, CARNOT_OP_SIZE, NULL, 1, n->inputs[indices]);
+    n->outputs[0] = import_gather(
+        e, x, import_op(e, CARNOT_OP_RANGE, NULL, 3, import_int(e, 0), count, import_int(e, 1)), 0);
+    return;
+  }
+  carnot_value* zeros =
+      import_op(e, CARNOT_OP_EXPAND, NULL, 2, import_number(e, x, 0), import_shape_of(e, x));
+  n->outputs[0] = import_op(e, CARNOT_OP_SCATTER_ND, NULL, 3, zeros,
+                            import_unsqueeze(e, tf_int64(n, n->inputs[indices]), kBehind, 1), x);
+}
+static void handle_scatter(tf_import* n) { scatter(n, 2, 1); }
+static void handle_list_scatter(tf_import* n) {
+  const carnot_value* list = n->inputs[0];
+  const carnot_node* made = list->producer;
+  if (list->type.kind == CARNOT_VALUE_TENSOR || !made || made->op != CARNOT_OP_SEQUENCE_EMPTY)
+    TF_FAIL(n, UNSUPPORTED, "the list must be empty before");
+  if (!n->node.status) scatter(n, 1, 2);
+}
+
+// The elements one behind another along their first dimension.
+static void concat_elements(tf_import* n, carnot_value* list) {
+  import_node* e = &n->node;
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->node.arena, "axis", 0);
+  if (!is_dense(list)) {
+    n->outputs[0] = import_op(e, CARNOT_OP_CONCAT_FROM_SEQUENCE, &attrs, 1, list);
+    return;
+  }
+  static const int64_t kOpen[] = {-1};
+  const int rank = import_rank(e, list);
+  if (rank < 2) TF_FAIL(n, INVALID_MODEL, "elements without dimensions");
+  carnot_value* parts[2] = {import_ints(e, kOpen, 1), import_shape_part(e, list, 2, rank)};
+  n->outputs[0] = import_reshape(e, list, import_concat(e, 0, parts, 2));
+  // The length of each element.
+  carnot_value* length = import_reshape_to(e, import_shape_part(e, list, 1, 2), NULL, 0);
+  n->outputs[1] = import_op(e, CARNOT_OP_EXPAND, NULL, 2, length, import_shape_part(e, list, 0, 1));
+  n->output_count = 2;
+}
+static void handle_list_concat(tf_import* n) { concat_elements(n, n->inputs[0]); }
+static void handle_array_concat(tf_import* n) { concat_elements(n, n->inputs[1]); }
 static void handle_array_size(tf_import* n) {
   carnot_value* list = n->inputs[1];
   carnot_value* length =
@@ -180,6 +267,10 @@ static const tf_row kRows[] = {
     {"TensorArrayReadV3", handle_read, 3, 3, 0, NULL, NULL},
     {"TensorArrayGatherV3", handle_array_gather, 3, 3, 0, NULL, NULL},
     {"TensorArrayScatterV3", handle_scatter, 4, 4, 0, NULL, NULL},
+    {"TensorArrayConcatV3", handle_array_concat, 2, 2, 0, NULL, "value lengths"},
+    {"TensorListConcatV2", handle_list_concat, 3, 3, 0, NULL, "tensor lengths"},
+    {"TensorListConcat", handle_list_concat, 1, 1, 0, NULL, "tensor lengths"},
+    {"TensorListScatterIntoExistingList", handle_list_scatter, 3, 3, 0, NULL, NULL},
     {"TensorArraySizeV3", handle_array_size, 2, 2, 0, NULL, NULL},
     {"TensorListReserve", handle_empty, 2, 2, 0, NULL, NULL},
     {"EmptyTensorList", handle_empty, 2, 2, 0, NULL, NULL},

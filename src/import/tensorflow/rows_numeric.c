@@ -1,16 +1,12 @@
 // Operators on numbers that have no family: quantize and dequantize, bits, comparisons with a
 // tolerance, determinants. Source: tensorflow/core/ops/array_ops.cc, math_ops.cc, linalg_ops.cc.
 #include <float.h>
+#include <math.h>
 
 #include "import/tensorflow/rows.h"
 
 static void handle_identity(tf_import* n) { n->outputs[0] = n->inputs[0]; }
 // Of real numbers.
-static void handle_conjugate_transpose(tf_import* n) {
-  size_t count = 0;
-  const int64_t* perm = tf_need_ints(n, 1, "the permutation", &count);
-  if (perm) n->outputs[0] = import_transpose(&n->node, n->inputs[0], perm, (int)count);
-}
 static void handle_approximate(tf_import* n) {
   carnot_value* away = import_unary(
       &n->node, CARNOT_FN_ABS, import_binary(&n->node, CARNOT_FN_SUB, n->inputs[0], n->inputs[1]));
@@ -20,20 +16,6 @@ static void handle_approximate(tf_import* n) {
 static void handle_determinant(tf_import* n) {
   n->outputs[0] = import_op(&n->node, CARNOT_OP_DET, NULL, 1, n->inputs[0]);
 }
-// The same bits as another type.
-static void handle_bitcast(tf_import* n) {
-  carnot_attrs attrs = {0};
-  const carnot_dtype from = n->inputs[0]->type.dtype, to = tf_type(n, "type", from);
-  if (n->node.status) return;
-  if (carnot_dtype_bits(from) != carnot_dtype_bits(to)) {
-    TF_FAIL(n, UNSUPPORTED, "from %s to %s, which are not of one width", carnot_dtype_name(from),
-            carnot_dtype_name(to));
-    return;
-  }
-  carnot_attrs_set_int(&attrs, n->node.arena, "to", to);
-  n->outputs[0] = import_op(&n->node, CARNOT_OP_BIT_CAST, &attrs, 1, n->inputs[0]);
-}
-
 // The dimensions that input 1, a list of truth values, marks.
 static void handle_reverse(tf_import* n) {
   const carnot_value* marks = n->inputs[1];
@@ -112,11 +94,53 @@ static void handle_quantize(tf_import* n) {
   n->outputs[0] = import_binary(&n->node, CARNOT_FN_MUL, x, import_number(&n->node, x, 1 / scale));
 }
 
+// log(exp x + exp y): the larger one and log(1 + exp(-|x - y|)).
+static carnot_value* log_add(tf_import* n, carnot_value* x, carnot_value* y) {
+  carnot_value* zero = import_number(&n->node, x, 0);
+  // The difference of equal infinities is no number.
+  carnot_value* same = import_binary(&n->node, CARNOT_FN_EQUAL, x, y);
+  carnot_value* away =
+      import_unary(&n->node, CARNOT_FN_ABS, import_binary(&n->node, CARNOT_FN_SUB, x, y));
+  away = import_unary(&n->node, CARNOT_FN_NEG,
+                      import_ternary(&n->node, CARNOT_FN_SELECT, same, zero, away));
+  return import_binary(&n->node, CARNOT_FN_ADD, import_binary(&n->node, CARNOT_FN_MAX, x, y),
+                       import_unary_with(&n->node, CARNOT_FN_SOFTPLUS, away, 1, 1));
+}
+
+// |x| moved by |count| elements along |axis|, minus infinity in front (or behind).
+static carnot_value* moved(tf_import* n, carnot_value* x, int axis, int64_t count, bool back) {
+  const int rank = x->type.rank;
+  int64_t widths[2 * CARNOT_MAX_RANK] = {0};
+  widths[axis + (back ? rank : 0)] = count;
+  carnot_value* rest = back ? import_slice(&n->node, x, axis, count, INT64_MAX)
+                            : import_slice(&n->node, x, axis, 0, -count);
+  return import_op(&n->node, CARNOT_OP_PAD, NULL, 3, rest,
+                   import_ints(&n->node, widths, 2 * (size_t)rank),
+                   import_number(&n->node, x, -INFINITY));
+}
+
+// Sums over 1, 2, 4, .. elements, which no exponent of the whole makes vanish.
+static void handle_cumulative_logsumexp(tf_import* n) {
+  const int64_t given = tf_need_int(n, 1, "the axis");
+  carnot_value* x = n->inputs[0];
+  const int rank = import_rank(&n->node, x);
+  if (n->node.status) return;
+  const int axis = import_axis(&n->node, given, rank);
+  const int64_t size = import_dim(x, axis);
+  const bool back = tf_bool(n, "reverse", false);
+  if (size < 0 || (x->type.dtype != CARNOT_DTYPE_F32 && x->type.dtype != CARNOT_DTYPE_F64))
+    TF_FAIL(n, UNSUPPORTED, "float or double of a known size along the axis is required");
+  if (n->node.status) return;
+  if (tf_bool(n, "exclusive", false) && size > 0) x = moved(n, x, axis, 1, back);
+  for (int64_t step = 1; step < size && !n->node.status; step *= 2)
+    x = log_add(n, x, moved(n, x, axis, step, back));
+  n->outputs[0] = x;
+}
+
 static const tf_row kRows[] = {
     {"ApproximateEqual", handle_approximate, 2, 2, 0, NULL, NULL},
-    {"Bitcast", handle_bitcast, 1, 1, 0, NULL, NULL},
+    {"CumulativeLogsumexp", handle_cumulative_logsumexp, 2, 2, 0, NULL, NULL},
     {"CheckNumericsV2", handle_identity, 1, 1, 0, NULL, NULL},
-    {"ConjugateTranspose", handle_conjugate_transpose, 2, 2, 0, NULL, NULL},
     {"MatrixDeterminant", handle_determinant, 1, 1, 0, NULL, NULL},
     {"QuantizeAndDequantizeV2", handle_quantize, 3, 3, 2, NULL, NULL},
     {"QuantizeAndDequantizeV3", handle_quantize, 4, 4, 3, NULL, NULL},

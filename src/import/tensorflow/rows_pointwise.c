@@ -1,6 +1,7 @@
 // Element-wise operators. Source: tensorflow/core/ops/math_ops.cc and nn_ops.cc.
 #include <math.h>
 
+#include "import/tensorflow/complex.h"
 #include "import/tensorflow/rows.h"
 
 static carnot_value* number(tf_import* n, double value) {
@@ -47,31 +48,6 @@ static void handle_log1p(tf_import* n) {
   carnot_value* small = binary(n, CARNOT_FN_EQUAL, u, number(n, 1));
   n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, small, x, y);
 }
-static carnot_fn fn_of(const carnot_node* node) {
-  if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY) return CARNOT_FN_COUNT;
-  return (carnot_fn)carnot_attr_int(carnot_node_row(node), &node->attrs, "fn");
-}
-
-// |x| is -z: z, in *out_factor what it is multiplied by besides (NULL: nothing).
-static carnot_value* negated(carnot_value* x, carnot_value** out_factor) {
-  const carnot_node* node = x->producer;
-  *out_factor = NULL;
-  for (int i = 0; i < 2 && node && node->op == CARNOT_OP_BINARY; i++) {
-    const carnot_node* neg = node->inputs[i]->producer;
-    if (fn_of(node) != CARNOT_FN_MUL || !neg || fn_of(neg) != CARNOT_FN_NEG) continue;
-    *out_factor = node->inputs[1 - i];
-    return neg->inputs[0];
-  }
-  return node && fn_of(node) == CARNOT_FN_NEG ? node->inputs[0] : NULL;
-}
-
-// 1 - erf(x), and of -z, as Keras writes GELU, 1 + erf(z).
-static void handle_erfc(tf_import* n) {
-  carnot_value *factor, *z = negated(n->inputs[0], &factor);
-  if (z && factor) z = binary(n, CARNOT_FN_MUL, z, factor);
-  n->outputs[0] = z ? binary(n, CARNOT_FN_ADD, unary(n, CARNOT_FN_ERF, z), number(n, 1))
-                    : binary(n, CARNOT_FN_SUB, number(n, 1), unary(n, CARNOT_FN_ERF, n->inputs[0]));
-}
 static void handle_relu6(tf_import* n) {
   carnot_value* x = n->inputs[0];
   n->outputs[0] = carnot_dtype_is_float(x->type.dtype)
@@ -96,6 +72,12 @@ static void handle_round(tf_import* n) {
   n->outputs[0] = carnot_dtype_is_float(x->type.dtype) ? unary(n, CARNOT_FN_ROUND, x) : x;
 }
 static void handle_cast(tf_import* n) {
+  const tf_attr_value* type = tf_attr_find(n->proto, "DstT");
+  if (type && tf_is_complex_type(type->type)) {
+    carnot_value* real = import_cast(&n->node, n->inputs[0], tf_complex_part_type(type->type));
+    n->outputs[0] = tf_complex_new(n, real, tf_complex_part(n, real, 1));
+    return;
+  }
   const carnot_dtype to = tf_type(n, "DstT", CARNOT_DTYPE_F32);
   carnot_value* x = n->inputs[0];
   // To integers TensorFlow truncates; so does a cast.
@@ -108,8 +90,24 @@ static void handle_squared_difference(tf_import* n) {
   carnot_value* d = binary(n, CARNOT_FN_SUB, n->inputs[0], n->inputs[1]);
   n->outputs[0] = binary(n, CARNOT_FN_MUL, d, d);
 }
-static void handle_not_equal(tf_import* n) {
-  n->outputs[0] = unary(n, CARNOT_FN_NOT, binary(n, CARNOT_FN_EQUAL, n->inputs[0], n->inputs[1]));
+// Sizes that do not broadcast.
+static bool sizes_differ(const carnot_value* x, const carnot_value* y) {
+  const int x_rank = x->type.rank, y_rank = y->type.rank;
+  for (int i = 1; i <= x_rank && i <= y_rank; i++) {
+    const int64_t a = import_dim(x, x_rank - i), b = import_dim(y, y_rank - i);
+    if (a >= 0 && b >= 0 && a != 1 && b != 1 && a != b) return true;
+  }
+  return false;
+}
+// Where the attribute allows it, tensors of sizes that differ are unequal as a whole.
+static void handle_equal(tf_import* n) {
+  const bool negates = n->row->code == 1;
+  if (!tf_bool(n, "incompatible_shape_error", true) && sizes_differ(n->inputs[0], n->inputs[1])) {
+    n->outputs[0] = import_number_of(&n->node, CARNOT_DTYPE_BOOL, negates);
+    return;
+  }
+  carnot_value* y = binary(n, CARNOT_FN_EQUAL, n->inputs[0], n->inputs[1]);
+  n->outputs[0] = negates ? unary(n, CARNOT_FN_NOT, y) : y;
 }
 // Rounds towards minus infinity.
 static void handle_floor_div(tf_import* n) {
@@ -144,21 +142,23 @@ static void handle_x_of(tf_import* n) {
   carnot_value* is_zero = binary(n, CARNOT_FN_EQUAL, x, zero);
   n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, is_zero, zero, value);
 }
-// The angle of (x, y) in all four quadrants.
-static void handle_atan2(tf_import* n) {
-  carnot_value *y = n->inputs[0], *x = n->inputs[1], *zero = number(n, 0);
+carnot_value* tf_atan2(tf_import* n, carnot_value* y, carnot_value* x) {
+  carnot_value* zero = import_number(&n->node, y, 0);
   carnot_value* angle = unary(n, CARNOT_FN_ATAN, binary(n, CARNOT_FN_DIV, y, x));
   carnot_value* y_negative = binary(n, CARNOT_FN_LESS, y, zero);
   carnot_value* turn =
-      import_ternary(&n->node, CARNOT_FN_SELECT, y_negative, number(n, -M_PI), number(n, M_PI));
+      import_ternary(&n->node, CARNOT_FN_SELECT, y_negative, import_number(&n->node, y, -M_PI),
+                     import_number(&n->node, y, M_PI));
   carnot_value* left = binary(n, CARNOT_FN_ADD, angle, turn);
   angle =
       import_ternary(&n->node, CARNOT_FN_SELECT, binary(n, CARNOT_FN_LESS, x, zero), left, angle);
   // On the vertical axis, and at the origin.
-  carnot_value* half = binary(n, CARNOT_FN_MUL, unary(n, CARNOT_FN_SIGN, y), number(n, M_PI / 2));
-  n->outputs[0] =
-      import_ternary(&n->node, CARNOT_FN_SELECT, binary(n, CARNOT_FN_EQUAL, x, zero), half, angle);
+  carnot_value* half =
+      binary(n, CARNOT_FN_MUL, unary(n, CARNOT_FN_SIGN, y), import_number(&n->node, y, M_PI / 2));
+  return import_ternary(&n->node, CARNOT_FN_SELECT, binary(n, CARNOT_FN_EQUAL, x, zero), half,
+                        angle);
 }
+static void handle_atan2(tf_import* n) { n->outputs[0] = tf_atan2(n, n->inputs[0], n->inputs[1]); }
 static void handle_add_n(tf_import* n) {
   carnot_value* sum = n->inputs[0];
   for (int i = 1; i < n->input_count; i++) sum = binary(n, CARNOT_FN_ADD, sum, n->inputs[i]);
@@ -242,7 +242,6 @@ static const tf_row kRows[] = {
     BY("Rsqrt", handle_rsqrt, 1),
     BY("Expm1", handle_expm1, 1),
     BY("Log1p", handle_log1p, 1),
-    BY("Erfc", handle_erfc, 1),
     BY("Relu6", handle_relu6, 1),
     BY("LeakyRelu", handle_leaky_relu, 1),
     BY("Selu", handle_selu, 1),
@@ -268,7 +267,7 @@ static const tf_row kRows[] = {
     TWO("Maximum", MAX),
     TWO("Minimum", MIN),
     TWO("Pow", POW),
-    TWO("Equal", EQUAL),
+    {"Equal", handle_equal, 2, 2, 0, NULL, NULL},
     TWO("Less", LESS),
     TWO("LessEqual", LESS_EQUAL),
     TWO("Greater", GREATER),
@@ -279,7 +278,7 @@ static const tf_row kRows[] = {
     TWO("BitwiseOr", BIT_OR),
     TWO("BitwiseXor", BIT_XOR),
     BY("SquaredDifference", handle_squared_difference, 2),
-    BY("NotEqual", handle_not_equal, 2),
+    {"NotEqual", handle_equal, 2, 2, 1, NULL, NULL},
     BY("FloorDiv", handle_floor_div, 2),
     BY("TruncateDiv", handle_truncate_div, 2),
     BY("DivNoNan", handle_div_no_nan, 2),

@@ -1,4 +1,4 @@
-// Resizing of pictures and patches of them. Source: tensorflow/core/ops/image_ops.cc,
+// Resizing of pictures. Source: tensorflow/core/ops/image_ops.cc,
 // tensorflow/core/util/image_resizer_state.h.
 #include "import/tensorflow/rows.h"
 
@@ -29,62 +29,60 @@ static void handle_resize(tf_import* n) {
                                        import_concat(&n->node, 0, parts, 2)));
 }
 
-// ---- patches: [N, H, W, C] to [N, h, w, taps * C] ----
+// The share of each of |in| pixels in each of |out| results, [out, in]: the part of the interval
+// [o * scale, (o + 1) * scale) that the pixel covers; the last pixel covers what is behind it.
+static carnot_value* area_weights(tf_import* n, carnot_value* in, carnot_value* out) {
+  static const int64_t kBehind[] = {1};
+  import_node* e = &n->node;
+  carnot_value *one = import_number_of(e, CARNOT_DTYPE_F32, 1),
+               *from = import_cast(e, in, CARNOT_DTYPE_F32),
+               *to = import_cast(e, out, CARNOT_DTYPE_F32), *scale;
+  scale = import_binary(e, CARNOT_FN_DIV, from, to);
+  if (tf_bool(n, "align_corners", false)) {
+    carnot_value* gaps = import_binary(
+        e, CARNOT_FN_DIV, import_binary(e, CARNOT_FN_SUB, from, one),
+        import_binary(e, CARNOT_FN_MAX, import_binary(e, CARNOT_FN_SUB, to, one), one));
+    scale = import_ternary(e, CARNOT_FN_SELECT, import_binary(e, CARNOT_FN_GREATER, to, one), gaps,
+                           scale);
+  }
+  carnot_value *zero = import_int(e, 0), *step = import_int(e, 1);
+  carnot_value* o =
+      import_cast(e, import_op(e, CARNOT_OP_RANGE, NULL, 3, zero, out, step), CARNOT_DTYPE_F32);
+  carnot_value* pixel =
+      import_cast(e, import_op(e, CARNOT_OP_RANGE, NULL, 3, zero, in, step), CARNOT_DTYPE_F32);
+  o = import_unsqueeze(e, o, kBehind, 1);
+  carnot_value* next = import_binary(e, CARNOT_FN_ADD, pixel, one);
+  carnot_value* far = import_number_of(e, CARNOT_DTYPE_F32, 1e30);
+  carnot_value* end = import_ternary(
+      e, CARNOT_FN_SELECT, import_binary(e, CARNOT_FN_GREATER_EQUAL, next, from), far, next);
+  end = import_binary(
+      e, CARNOT_FN_MIN, end,
+      import_binary(e, CARNOT_FN_MUL, import_binary(e, CARNOT_FN_ADD, o, one), scale));
+  carnot_value* start =
+      import_binary(e, CARNOT_FN_MAX, pixel, import_binary(e, CARNOT_FN_MUL, o, scale));
+  carnot_value* share = import_binary(e, CARNOT_FN_MAX, import_binary(e, CARNOT_FN_SUB, end, start),
+                                      import_number_of(e, CARNOT_DTYPE_F32, 0));
+  return import_binary(e, CARNOT_FN_DIV, share, scale);
+}
 
-static void handle_patches(tf_import* n) {
-  enum { kMostTaps = 1024 };
-  const tf_int_list k = tf_ints(n, "ksizes"), s = tf_ints(n, "strides"), r = tf_ints(n, "rates");
-  carnot_value *x = n->inputs[0], *parts[kMostTaps];
-  static const int64_t kAxes[] = {1, 2};
-  if (k.count != 4 || s.count != 4 || r.count != 4 || import_rank(&n->node, x) != 4) {
-    TF_FAIL(n, INVALID_MODEL, "ksizes, strides and rates of four dimensions are required");
-    return;
-  }
-  int64_t pads[8] = {0}, steps[2] = {s.items[1], s.items[2]}, reach[2];
-  for (int d = 0; d < 4; d++)
-    if (k.items[d] < 1 || k.items[d] > 4096 || s.items[d] < 1 || r.items[d] < 1 ||
-        r.items[d] > 1 << 20 ||
-        (d % 3 == 0 && (k.items[d] != 1 || s.items[d] != 1 || r.items[d] != 1))) {
-      TF_FAIL(n, INVALID_MODEL, "ksizes, strides and rates of dimension %d are %lld, %lld, %lld", d,
-              (long long)k.items[d], (long long)s.items[d], (long long)r.items[d]);
-      return;
-    }
-  for (int d = 0; d < 2; d++) {
-    reach[d] = (k.items[1 + d] - 1) * r.items[1 + d] + 1;
-    if (k.items[1 + d] < 1 || steps[d] < 1 || r.items[1 + d] < 1 ||
-        k.items[1] * k.items[2] > kMostTaps) {
-      TF_FAIL(n, UNSUPPORTED, "windows of %lld x %lld", (long long)k.items[1],
-              (long long)k.items[2]);
-      return;
-    }
-    if (!tf_is(n, "padding", "SAME", "VALID")) continue;
-    const int64_t size = import_dim(x, 1 + d);
-    if (size < 0) TF_FAIL(n, UNSUPPORTED, "padding SAME of a picture of open size");
-    const int64_t out = carnot_ceildiv(size, steps[d]),
-                  needed = (out - 1) * steps[d] + reach[d] - size, total = needed > 0 ? needed : 0;
-    pads[1 + d] = total / 2, pads[5 + d] = total - total / 2;
-  }
-  if (pads[1] || pads[2] || pads[5] || pads[6])
-    x = import_op(&n->node, CARNOT_OP_PAD, NULL, 2, x, import_ints(&n->node, pads, 8));
-  int count = 0;
-  for (int64_t i = 0; i < k.items[1]; i++) {
-    for (int64_t j = 0; j < k.items[2]; j++) {
-      // To the last window: what is behind the reach of the tap is cut off.
-      const int64_t starts[2] = {i * r.items[1], j * r.items[2]},
-                    left[2] = {reach[0] - 1 - starts[0], reach[1] - 1 - starts[1]},
-                    ends[2] = {left[0] ? -left[0] : INT64_MAX, left[1] ? -left[1] : INT64_MAX};
-      parts[count++] = import_op(&n->node, CARNOT_OP_SLICE, NULL, 5, x,
-                                 import_ints(&n->node, starts, 2), import_ints(&n->node, ends, 2),
-                                 import_ints(&n->node, kAxes, 2), import_ints(&n->node, steps, 2));
-    }
-  }
-  n->outputs[0] = import_concat(&n->node, 3, parts, count);
+// The mean of the area that each result covers: a product with the shares along each dimension.
+static void handle_resize_area(tf_import* n) {
+  static const int64_t kSwap[] = {1, 0};
+  import_node* e = &n->node;
+  carnot_value *x = import_cast(e, import_move_channels(e, n->inputs[0], false), CARNOT_DTYPE_F32),
+               *size = tf_int64(n, n->inputs[1]), *weights[2];
+  for (int d = 0; d < 2; d++)
+    weights[d] =
+        area_weights(n, import_reshape_to(e, import_shape_part(e, x, 2 + d, 3 + d), NULL, 0),
+                     import_gather(e, size, import_int(e, d), 0));
+  carnot_value* y = import_matmul(e, x, import_transpose(e, weights[1], kSwap, 2));
+  n->outputs[0] = import_move_channels(e, import_matmul(e, weights[0], y), true);
 }
 
 static const tf_row kRows[] = {
     {"ResizeBilinear", handle_resize, 2, 2, 0, "linear", NULL},
     {"ResizeNearestNeighbor", handle_resize, 2, 2, 0, "nearest", NULL},
     {"ResizeBicubic", handle_resize, 2, 2, 0, "cubic", NULL},
-    {"ExtractImagePatches", handle_patches, 1, 1, 0, NULL, NULL},
+    {"ResizeArea", handle_resize_area, 2, 2, 0, NULL, NULL},
 };
 const tf_row_table tf_rows_resample = TF_ROW_TABLE(kRows);

@@ -145,23 +145,23 @@ static void handle_unravel(tf_import* n) {
 
 // The dimensions that two shapes broadcast to: 1 gives way, missing ones in front are 1.
 static void handle_broadcast_args(tf_import* n) {
-  carnot_value* lists[2] = {n->inputs[0], n->inputs[1]};
-  int64_t counts[2];
-  for (int i = 0; i < 2; i++) counts[i] = import_dim(lists[i], 0);
-  if (counts[0] < 0 || counts[1] < 0)
-    TF_FAIL(n, UNSUPPORTED, "the number of dimensions is not known");
-  if (n->node.status) return;
-  carnot_value* one = import_number(&n->node, lists[0], 1);
-  const int less = counts[0] < counts[1] ? 0 : 1;
-  const int64_t missing = counts[!less] - counts[less];
-  if (missing > 0) {
-    carnot_value* parts[2] = {
-        import_op(&n->node, CARNOT_OP_EXPAND, NULL, 2, one, import_ints(&n->node, &missing, 1)),
-        lists[less]};
-    lists[less] = import_concat(&n->node, 0, parts, 2);
+  static const int64_t kZero[] = {0};
+  import_node* e = &n->node;
+  carnot_value *lists[2] = {n->inputs[0], n->inputs[1]}, *counts[2];
+  for (int i = 0; i < 2; i++) {
+    if (import_rank(e, lists[i]) != 1) TF_FAIL(n, INVALID_MODEL, "a shape is no list");
+    counts[i] = import_shape_part(e, lists[i], 0, 1);
   }
-  n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT,
-                                 binary(n, CARNOT_FN_EQUAL, lists[0], one), lists[1], lists[0]);
+  carnot_value *one = import_number(e, lists[0], 1), *zero = import_ints(e, kZero, 1),
+               *rank = binary(n, CARNOT_FN_MAX, counts[0], counts[1]);
+  for (int i = 0; i < 2; i++) {
+    if (import_dim(lists[i], 0) >= 0 && import_dim(lists[0], 0) == import_dim(lists[1], 0))
+      continue;
+    carnot_value* widths[2] = {binary(n, CARNOT_FN_SUB, rank, counts[i]), zero};
+    lists[i] = import_op(e, CARNOT_OP_PAD, NULL, 3, lists[i], import_concat(e, 0, widths, 2), one);
+  }
+  n->outputs[0] = import_ternary(e, CARNOT_FN_SELECT, binary(n, CARNOT_FN_EQUAL, lists[0], one),
+                                 lists[1], lists[0]);
 }
 
 static const tf_row kRows[] = {

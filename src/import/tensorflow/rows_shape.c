@@ -1,5 +1,6 @@
 // Constants, inputs, shapes and what only changes dimensions. Source:
 // tensorflow/core/ops/array_ops.cc.
+#include "import/tensorflow/complex.h"
 #include "import/tensorflow/rows.h"
 
 static void handle_const(tf_import* n) {
@@ -13,15 +14,28 @@ static void handle_const(tf_import* n) {
   if (n->node.status) return;
   const char* name = import_unique_name(n->node.state, "", carnot_view(n->node.name));
   n->outputs[0] = carnot_graph_constant(n->node.block, name, &tensor);
+  if (tf_is_complex_type(value->tensor->dtype)) n->outputs[0] = tf_complex_split(n, n->outputs[0]);
 }
 
+// That of complex numbers has their parts along a last axis of 2.
 static void handle_placeholder(tf_import* n) {
-  const tf_attr_value* shape = tf_attr_find(n->proto, "shape");
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = tf_type(n, "dtype", CARNOT_DTYPE_F32)};
+  const tf_attr_value *shape = tf_attr_find(n->proto, "shape"),
+                      *dtype = tf_attr_find(n->proto, "dtype");
+  const bool is_complex = dtype && tf_is_complex_type(dtype->type);
+  carnot_type type = {.kind = CARNOT_VALUE_TENSOR};
+  type.dtype =
+      is_complex ? tf_complex_part_type(dtype->type) : tf_type(n, "dtype", CARNOT_DTYPE_F32);
   tf_read_shape(n, shape ? shape->shape : NULL, &type);
+  if (is_complex) tf_complex_pair_type(n, &type);
   if (n->node.status) return;
   const char* name = import_unique_name(n->node.state, "", carnot_view(n->node.name));
   n->outputs[0] = carnot_block_add_param(n->node.block, name, &type);
+  if (is_complex) n->outputs[0] = tf_complex_split(n, n->outputs[0]);
+}
+
+// One whose dimensions the caller sets, or an ordinary one.
+static void handle_input(tf_import* n) {
+  if (!tf_registered_import(n)) handle_placeholder(n);
 }
 
 static void handle_identity_n(tf_import* n) {
@@ -120,19 +134,12 @@ static void handle_one_hot(tf_import* n) {
                             import_concat(&n->node, 0, pair, 2));
 }
 
-// Drawn anew in each run, by Carnot's own generator.
-static void handle_random(tf_import* n) {
-  const carnot_dtype dtype = tf_type(n, "dtype", CARNOT_DTYPE_F32);
-  carnot_value* like = filled(n, import_number_of(&n->node, dtype, 0), n->inputs[0]);
-  n->outputs[0] = import_op(&n->node, (carnot_op)n->row->code, NULL, 1, like);
-}
-
 #define BY(op, f, least, most) \
   { op, f, least, most, 0, NULL, NULL }
 static const tf_row kRows[] = {
     BY("Const", handle_const, 0, 0),
-    BY("Placeholder", handle_placeholder, 0, 0),
-    BY("PlaceholderV2", handle_placeholder, 0, 0),
+    BY("Placeholder", handle_input, 0, 0),
+    BY("PlaceholderV2", handle_input, 0, 0),
     {"IdentityN", handle_identity_n, 1, TF_MOST_OUTPUTS, 0, NULL, NULL},
     BY("Shape", handle_shape, 1, 1),
     {"ShapeN", handle_shape_n, 1, TF_MOST_OUTPUTS, 0, NULL, NULL},
@@ -148,7 +155,5 @@ static const tf_row kRows[] = {
     BY("Range", handle_range, 3, 3),
     BY("LinSpace", handle_lin_space, 3, 3),
     BY("OneHot", handle_one_hot, 4, 4),
-    {"RandomUniform", handle_random, 1, 1, CARNOT_OP_RANDOM_UNIFORM, NULL, NULL},
-    {"RandomStandardNormal", handle_random, 1, 1, CARNOT_OP_RANDOM_NORMAL, NULL, NULL},
 };
 const tf_row_table tf_rows_shape = TF_ROW_TABLE(kRows);

@@ -17,6 +17,10 @@ static char kHandle[] = "a variable's handle";
 
 bool tf_is_handle(const carnot_value* value) { return value->name == kHandle; }
 
+const tf_node* tf_handle_node(const carnot_value* value) {
+  return tf_is_handle(value) ? ((const variable*)value)->node : NULL;
+}
+
 static variable* new_variable(tf_import* n) {
   variable* v = CARNOT_NEW_ARRAY(n->node.arena, variable, 1);
   if (!import_has_memory(&n->node)) return NULL;
@@ -28,13 +32,13 @@ static variable* new_variable(tf_import* n) {
 
 // A frozen graph has no variables. Without a restore graph a key is the variable's name, as
 // TensorFlow 1 writes it.
-static carnot_status* find_key(const tf_variables* all, const tf_node* node, carnot_strview* out) {
+static carnot_status* find_key(const tf_variables* all, const tf_node* node, tf_variable_key* out) {
   CARNOT_CHECK(all, UNSUPPORTED,
                "the variable \"" CARNOT_VIEW_FMT
                "\" has no value here: give the SavedModel, or freeze the graph",
                CARNOT_VIEW_ARG(node->name));
   const import_name_slot* key = import_name_map_find(&all->keys, node->name);
-  *out = key ? *(const carnot_strview*)key->item : node->name;
+  *out = key ? *(const tf_variable_key*)key->item : (tf_variable_key){.key = node->name};
   CARNOT_CHECK(key || tf_bundle_has(&all->bundle, node->name), UNSUPPORTED,
                "the restore graph does not tell the key of the variable \"" CARNOT_VIEW_FMT
                "\", and no key is called like it",
@@ -65,11 +69,11 @@ static carnot_status* check_shape(const tf_node* node, const carnot_tensor* t) {
 
 static carnot_status* read_variable(tf_import* n, variable* v) {
   tf_variables* all = n->importer->variables;
-  carnot_strview key;
-  CARNOT_TRY(find_key(all, v->node, &key));
-  CARNOT_TRY(tf_bundle_tensor(&all->bundle, key, n->node.arena, &v->tensor));
+  tf_variable_key where;
+  CARNOT_TRY(find_key(all, v->node, &where));
+  CARNOT_TRY(tf_bundle_tensor(&all->bundle, where.key, where.slice, n->node.arena, &v->tensor));
   CARNOT_TRY_AT(check_shape(v->node, &v->tensor), "variable \"" CARNOT_VIEW_FMT "\"",
-                CARNOT_VIEW_ARG(key));
+                CARNOT_VIEW_ARG(where.key));
   v->is_read = true;
   return NULL;
 }
@@ -90,7 +94,7 @@ static variable* variable_of(tf_import* n) {
   return NULL;
 }
 
-static void handle_handle(tf_import* n) {
+void tf_handle_resource(tf_import* n) {
   variable* v = new_variable(n);
   if (v) n->outputs[0] = &v->value;
 }
@@ -104,8 +108,7 @@ static void handle_gather(tf_import* n) {
 }
 
 static const tf_row kRows[] = {
-    {"VarHandleOp", handle_handle, 0, 0, 0, NULL, NULL},
-    {"HashTableV2", handle_handle, 0, 0, 0, NULL, NULL},
+    {"VarHandleOp", tf_handle_resource, 0, 0, 0, NULL, NULL},
     {"ReadVariableOp", handle_read, 1, 1, 0, NULL, NULL},
     {"ResourceGather", handle_gather, 2, 2, 0, NULL, NULL},
     {"VariableV2", handle_variable, 0, 0, 0, NULL, NULL},

@@ -4,7 +4,7 @@
 
 #define MESSAGE(variable, text, struct_type, table)                     \
   const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0])}
+                                      sizeof(table) / sizeof((table)[0]), NULL}
 
 static const carnot_pb_name kTypes[] = {
     {"DT_FLOAT", 1},        {"DT_DOUBLE", 2},      {"DT_INT32", 3},       {"DT_UINT8", 4},
@@ -29,8 +29,10 @@ static const carnot_pb_field kTensor[] = {
     CARNOT_PB_PACKED(tf_tensor, double_val, 6, DOUBLE),
     CARNOT_PB_MANY(tf_tensor, int_val, 7, INT),
     CARNOT_PB_MANY(tf_tensor, string_val, 8, TEXT),
+    CARNOT_PB_PACKED(tf_tensor, scomplex_val, 9, FLOAT),
     CARNOT_PB_MANY(tf_tensor, int64_val, 10, INT),
     CARNOT_PB_MANY(tf_tensor, bool_val, 11, INT),
+    CARNOT_PB_PACKED(tf_tensor, dcomplex_val, 12, DOUBLE),
     CARNOT_PB_MANY(tf_tensor, half_val, 13, INT),
     CARNOT_PB_MANY(tf_tensor, uint32_val, 16, INT),
     CARNOT_PB_MANY(tf_tensor, uint64_val, 17, INT),
@@ -46,6 +48,7 @@ static const carnot_pb_field kAttrList[] = {
     CARNOT_PB_MANY(tf_attr_list, b, 5, INT),
     {6, CARNOT_PB_INT, true, false, offsetof(tf_attr_list, type), "type", NULL, kTypes},
     CARNOT_PB_SUBS(tf_attr_list, shape, 7, &carnot_tf_shape_message),
+    CARNOT_PB_SUBS(tf_attr_list, func, 9, &kFunctionNameMessage),
 };
 static MESSAGE(kAttrListMessage, "AttrValue.ListValue", tf_attr_list, kAttrList);
 // The order gives the bits TF_HAS_….
@@ -114,11 +117,16 @@ static const carnot_pb_field kMetaInfo[] = {CARNOT_PB_MANY(tf_meta_info, tags, 4
 static MESSAGE(kMetaInfoMessage, "MetaInfoDef", tf_meta_info, kMetaInfo);
 static const carnot_pb_field kSaver[] = {CARNOT_PB_ONE(tf_saver, restore_op_name, 3, TEXT)};
 static MESSAGE(kSaverMessage, "SaverDef", tf_saver, kSaver);
+static const carnot_pb_field kAsset[] = {
+    CARNOT_PB_SUB(tf_asset, tensor_info, 1, &kTensorInfoMessage),
+    CARNOT_PB_ONE(tf_asset, filename, 2, TEXT)};
+static MESSAGE(kAssetMessage, "AssetFileDef", tf_asset, kAsset);
 static const carnot_pb_field kMetaGraph[] = {
     CARNOT_PB_SUB(tf_meta_graph, meta_info_def, 1, &kMetaInfoMessage),
     CARNOT_PB_SUB(tf_meta_graph, graph_def, 2, &carnot_tf_graph_message),
     CARNOT_PB_SUB(tf_meta_graph, saver_def, 3, &kSaverMessage),
-    CARNOT_PB_SUBS(tf_meta_graph, signature_def, 5, &kNamedSignatureMessage)};
+    CARNOT_PB_SUBS(tf_meta_graph, signature_def, 5, &kNamedSignatureMessage),
+    CARNOT_PB_SUBS(tf_meta_graph, asset_file_def, 6, &kAssetMessage)};
 MESSAGE(carnot_tf_meta_graph_message, "MetaGraphDef", tf_meta_graph, kMetaGraph);
 static const carnot_pb_field kSavedModel[] = {
     CARNOT_PB_ONE(tf_saved_model, saved_model_schema_version, 1, INT),

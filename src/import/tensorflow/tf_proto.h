@@ -23,7 +23,8 @@ typedef struct tf_tensor {
   uint64_t present;
   int64_t dtype;
   tf_shape* tensor_shape;
-  carnot_strview tensor_content, float_val, double_val;  // packed numbers
+  carnot_strview tensor_content;
+  carnot_strview float_val, double_val, scomplex_val, dcomplex_val;  // packed numbers
   tf_int_list int_val, int64_val, half_val, bool_val, uint32_val, uint64_val;
   tf_text_list string_val;
 } tf_tensor;
@@ -40,6 +41,7 @@ typedef struct tf_attr_list {
   tf_int_list i, b, type;
   tf_float_list f;
   CARNOT_PB_LIST(tf_shape) shape;
+  CARNOT_PB_LIST(tf_function_name) func;
 } tf_attr_list;
 
 enum {
@@ -134,12 +136,18 @@ typedef struct tf_saver {
   uint64_t present;
   carnot_strview restore_op_name;
 } tf_saver;
+typedef struct tf_asset {
+  uint64_t present;
+  tf_tensor_info* tensor_info;
+  carnot_strview filename;  // below "assets"
+} tf_asset;
 typedef struct tf_meta_graph {
   uint64_t present;
   tf_meta_info* meta_info_def;
   tf_graph* graph_def;
   tf_saver* saver_def;
   tf_named_signature_list signature_def;
+  CARNOT_PB_LIST(tf_asset) asset_file_def;
 } tf_meta_graph;
 typedef struct tf_saved_model {
   uint64_t present;

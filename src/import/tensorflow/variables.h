@@ -5,9 +5,15 @@
 #include "import/tensorflow/bundle.h"
 #include "import/tensorflow/scope.h"
 
+// Where a variable lies in the bundle.
+typedef struct tf_variable_key {
+  carnot_strview key;
+  carnot_strview slice;  // of a variable that is a part of another; empty: all
+} tf_variable_key;
+
 struct tf_variables {
   tf_bundle bundle;
-  import_name_map keys;  // by node (VarHandleOp, VariableV2) to carnot_strview*
+  import_name_map keys;  // by node (VarHandleOp, VariableV2) to tf_variable_key*
 };
 
 // Reads off the restore graph of |meta| which key each variable has: RestoreV2's names through

@@ -198,7 +198,7 @@ static carnot_status* recurrent_validate(const carnot_step_view* step) {
                INVALID_MODEL, "packed weights have other sizes than the parameters say");
   CARNOT_CHECK(node->input_count >= 3 && node->inputs[kX] < step->input_count, INVALID_MODEL,
                "the step has no input");
-  for (uint32_t i = kInitialH; i <= kInitialC; i++)
+  for (uint32_t i = kInitialH; i <= kMask; i++)
     CARNOT_CHECK(!carnot_cpu_recurrent_has(node, i) || node->inputs[i] < step->input_count,
                  INVALID_MODEL, "the step has no input %u", node->inputs[i]);
   return NULL;

@@ -5,7 +5,7 @@
 #include "backend/cpu/common/packed_weights.h"
 
 // Inputs of the operator.
-enum { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes };
+enum { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes, kMask };
 
 // Plain data, stored in the engine.
 typedef struct carnot_cpu_recurrent_params {

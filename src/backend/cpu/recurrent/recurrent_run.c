@@ -38,9 +38,19 @@ static carnot_status* check_states(const carnot_cpu_recurrent_params* p, const r
   return NULL;
 }
 
-// Floats of a part: h, c, the gates, and what the reset gate multiplies.
+// Floats of a part: h, c, the gates, what the reset gate multiplies, and h and c before a step.
 static int64_t part_floats(const carnot_cpu_recurrent_params* p, const recurrent_state* s) {
-  return s->block * (2 + 2 * p->gates) * p->hidden;
+  return s->block * (4 + 2 * p->gates) * p->hidden;
+}
+
+static carnot_status* check_mask(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* x) {
+  const carnot_operand* mask = initial_of(step, inputs, kMask);
+  CARNOT_CHECK(!mask || (mask->format.dtype == CARNOT_DTYPE_BOOL && mask->rank == 2 &&
+                         mask->dims[0] == x->dims[0] && mask->dims[1] == x->dims[1]),
+               INVALID_ARGUMENT, "the mask is no BOOL tensor of %lld by %lld elements",
+               (long long)x->dims[0], (long long)x->dims[1]);
+  return NULL;
 }
 
 carnot_status* carnot_cpu_recurrent_configure(const carnot_step_view* step,
@@ -69,6 +79,7 @@ carnot_status* carnot_cpu_recurrent_configure(const carnot_step_view* step,
     CARNOT_TRY(check_states(p, s, output_of(step, outputs, i), "a last state"));
   for (uint32_t i = kInitialH; i <= kInitialC; i++)
     CARNOT_TRY(check_states(p, s, initial_of(step, inputs, i), "an initial state"));
+  CARNOT_TRY(check_mask(step, inputs, x));
   int64_t rows = s->time * s->batch;
   s->partition = carnot_work_partition_make(step->tactic->isa, rows,
                                             carnot_cpu_recurrent_columns(p), p->input);
@@ -86,6 +97,7 @@ typedef struct recurrent_run {
   const carnot_cpu_recurrent_params* params;
   const recurrent_state* state;
   const carnot_operand *x, *initial_h, *initial_c, *y, *last_h, *last_c;
+  const uint8_t* mask;  // by step and sequence; NULL: every step counts
   float *input_gates, *scratch;
 } recurrent_run;
 
@@ -157,7 +169,7 @@ static const carnot_pw_program kGru = {
 typedef struct sequences {
   const recurrent_run* run;
   int64_t direction, first, count;
-  float *h, *c, *gates, *reset;
+  float *h, *c, *gates, *reset, *kept;
 } sequences;
 
 static carnot_pw_operand rows_of(const float* data, int64_t ld) {
@@ -242,6 +254,25 @@ static void write_step(const sequences* q, int64_t t) {
   }
 }
 
+// Whether step |t| of sequence |i| of the part counts.
+static bool counts(const sequences* q, int64_t t, int64_t i) {
+  const recurrent_run* run = q->run;
+  const int64_t b = q->first + i;
+  return run->mask[run->params->batch_first ? b * run->state->time + t : t * run->state->batch + b];
+}
+
+// Copies h and c of the sequences that step |t| leaves out aside, or back.
+static void keep_states(const sequences* q, int64_t t, bool back) {
+  const int64_t n = q->run->params->hidden;
+  const size_t bytes = (size_t)n * sizeof(float);
+  for (int64_t i = 0; q->run->mask && i < q->count; i++) {
+    if (counts(q, t, i)) continue;
+    float *h = q->h + i * n, *c = q->c + i * n, *kept = q->kept + 2 * i * n;
+    memcpy(back ? h : kept, back ? kept : h, bytes);
+    memcpy(back ? c : kept + n, back ? kept + n : c, bytes);
+  }
+}
+
 static void sequence_part(void* argument, int64_t part) {
   const recurrent_run* run = argument;
   const carnot_cpu_recurrent_params* p = run->params;
@@ -252,6 +283,7 @@ static void sequence_part(void* argument, int64_t part) {
   q.c = q.h + s->block * p->hidden;
   q.gates = q.c + s->block * p->hidden;
   q.reset = q.gates + s->block * p->gates * p->hidden;
+  q.kept = q.reset + s->block * p->gates * p->hidden;
   move_states(&q, run->initial_h, q.h, false);
   move_states(&q, run->initial_c, q.c, false);
   int64_t columns = carnot_cpu_recurrent_columns(p),
@@ -260,7 +292,9 @@ static void sequence_part(void* argument, int64_t part) {
   for (int64_t i = 0; i < s->time; i++) {
     int64_t t = backward ? s->time - 1 - i : i;
     int64_t row = p->batch_first ? q.first * s->time + t : t * s->batch + q.first;
+    keep_states(&q, t, false);
     advance(&q, run->input_gates + row * columns + q.direction * p->gates * p->hidden, ld);
+    keep_states(&q, t, true);
     write_step(&q, t);
   }
   move_states(&q, run->last_h, q.h, true);
@@ -278,6 +312,8 @@ carnot_status* carnot_cpu_recurrent_run(const carnot_step_view* step, void* stat
   run.x = &inputs[carnot_cpu_recurrent_node(step->region)->inputs[kX]];
   run.initial_h = initial_of(step, inputs, kInitialH);
   run.initial_c = is_lstm(step) ? initial_of(step, inputs, kInitialC) : NULL;
+  const carnot_operand* mask = initial_of(step, inputs, kMask);
+  run.mask = mask ? mask->data : NULL;
   run.y = output_of(step, outputs, 0);
   run.last_h = output_of(step, outputs, 1);
   run.last_c = output_of(step, outputs, 2);

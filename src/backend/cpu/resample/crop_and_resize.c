@@ -5,6 +5,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/resample/image_sampling.h"
+#include "ops/roi.h"
 
 enum { kBoxes = 1, kImages = 2 };
 
@@ -60,10 +61,8 @@ typedef struct crop_run {
 // returns their number, 0 where the position (ops/crop_and_resize.c) is outside the image.
 static int taps_of(const crop_state* s, float first, float last, int64_t i, int64_t count,
                    int64_t size, int64_t stride, carnot_tap* taps) {
-  double end = (double)(size - 1), at = 0.5 * ((double)first + last) * end;
-  if (count > 1)
-    at = first * end + (double)i * (((double)last - first) * end / (double)(count - 1));
-  if (!(at >= 0 && at <= end)) return 0;
+  const double at = carnot_crop_position(first, last, i, count, size);
+  if (!(at >= 0 && at <= (double)(size - 1))) return 0;
   int64_t low = (int64_t)(s->nearest ? round(at) : floor(at));
   float part = (float)(at - (double)low);
   bool one = s->nearest || part == 0;

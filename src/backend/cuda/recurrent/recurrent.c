@@ -2,6 +2,8 @@
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/recurrent/recurrent_params.h"
 
+enum { kMask = 8 };  // input of the operator
+
 static int gates_of(carnot_op op) { return op == CARNOT_OP_LSTM ? 4 : op == CARNOT_OP_GRU ? 3 : 1; }
 
 // Whether the activations are the operator's defaults.
@@ -19,6 +21,8 @@ static const char* recurrent_reject(carnot_problem* problem, char* reason, size_
   if (node->op != CARNOT_OP_LSTM && node->op != CARNOT_OP_GRU && node->op != CARNOT_OP_RNN)
     return "";
   if (!default_activations(node)) return "the activations are not the usual ones";
+  if (node->input_count > kMask && node->inputs[kMask] != CARNOT_PLAN_NONE)
+    return "the steps have a mask";
   return carnot_cuda_generic_reject(problem, node->op, 0, reason, size);
 }
 

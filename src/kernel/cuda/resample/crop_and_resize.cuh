@@ -21,10 +21,12 @@ typedef struct carnot_cuda_crop_and_resize_params {
 // and |first| + 2 of the boxes.
 DEVICE f64 crop_position(const carnot_cuda_crop_and_resize_params& p, i64 first, i64 i, i64 count,
                          i64 size) {
-  f64 from = real_of(p.io.in_type[1], p.io.in[1], first),
-      to = real_of(p.io.in_type[1], p.io.in[1], first + 2), end = (f64)(size - 1);
-  return count > 1 ? from * end + (f64)i * ((to - from) * end / (f64)(count - 1))
-                   : 0.5 * (from + to) * end;
+  float from = (float)real_of(p.io.in_type[1], p.io.in[1], first),
+        to = (float)real_of(p.io.in_type[1], p.io.in[1], first + 2), end = (float)(size - 1);
+  if (count <= 1) return __fmul_rn(__fmul_rn(0.5f, __fadd_rn(from, to)), end);
+  // Rounded after each operation, as the reference is.
+  float step = __fdiv_rn(__fmul_rn(__fsub_rn(to, from), end), (float)(count - 1));
+  return __fadd_rn(__fmul_rn(from, end), __fmul_rn((float)i, step));
 }
 
 DEVICE f64 blend(f64 a, f64 b, f64 part) { return part > 0 ? (1 - part) * a + part * b : a; }
