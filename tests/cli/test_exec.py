@@ -200,7 +200,7 @@ def test_every_flag_does_what_help_says() -> None:
         re.findall(r"^  --(\w+)(=…)?", part, re.M)
         for part in re.split(r"\n(?:Taken|Refused)", passes("exec", "--help"))
     )
-    assert len(working) > 50 and len(without) > 45 and len(refused) > 30
+    assert len(working) > 50 and len(without) > 45 and len(refused) >= 30
     for flags, said in ((without, "has no effect"), (refused, "is not there yet")):
         for name, value in flags:
             done = carnot("exec", "--onnx=/none", f"--{name}=1" if value else f"--{name}")

@@ -73,6 +73,7 @@ def models(tmp_path_factory):
     (folder / "trtexec").symlink_to(CARNOT)
     caffe = inputs_text({"data": (4, 3, 8, 8)}) + layer("Softmax", "data", "prob")
     (folder / "GoogleNet_N2.prototxt").write_text(caffe)
+    (folder / "m.uff").write_bytes(b"\x08\x01\x10\x01\x1a\x18\x0a\x14tensorflow_extension\x10\x01\x22\x00")
     for name in ("static", "image"):
         words = [f"--onnx={folder / name}.onnx", f"--saveEngine={folder / name}.plan", "--skipInference", "--refit"]
         bounds = ["--minShapes=input:1x3x8x8", "--optShapes=input:2x3x24x24", "--maxShapes=input:8x3x64x64"]
