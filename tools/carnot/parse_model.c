@@ -73,22 +73,33 @@ static carnot_status* parse_tensorflow(const char* path, const cli_build_options
   return carnot_tensorflow_parse_path(path, &options, out_network);
 }
 
+// Flags of one framework are refused with a model of another.
+static carnot_status* check_flags(const char* path, model_kind kind, const cli_build_options* o) {
+  const bool is_tensorflow = kind == MODEL_TENSORFLOW;
+  CLI_CHECK(is_tensorflow || !o->input_count, INVALID_ARGUMENT,
+            "--inputs cuts TensorFlow graphs, but %s is none", path);
+  CLI_CHECK(is_tensorflow || (!o->signature && !o->tag_count), INVALID_ARGUMENT,
+            "--signature and --tags are of SavedModels, but %s is none", path);
+  CLI_CHECK(is_tensorflow || !o->registered_count, INVALID_ARGUMENT,
+            "--uffInput is of TensorFlow graphs, but %s is none", path);
+  CLI_CHECK(kind == MODEL_CAFFE || !o->caffe_model, INVALID_ARGUMENT,
+            "--model gives the weights of a Caffe network, but %s is none", path);
+  CLI_CHECK(kind != MODEL_ONNX || !o->output_count, INVALID_ARGUMENT,
+            "--outputs chooses outputs of TensorFlow and Caffe networks, but %s is none", path);
+  return NULL;
+}
+
 carnot_status* cli_parse_model(const char* path, const cli_build_options* options,
                                carnot_network** out_network) {
   model_kind kind;
   CLI_TRY(recognise(path, &kind));
-  CLI_CHECK(kind == MODEL_TENSORFLOW || !options->input_count, INVALID_ARGUMENT,
-            "--inputs cuts TensorFlow graphs, but %s is none", path);
-  CLI_CHECK(kind == MODEL_TENSORFLOW || (!options->signature && !options->tag_count),
-            INVALID_ARGUMENT, "--signature and --tags are of SavedModels, but %s is none", path);
-  CLI_CHECK(kind == MODEL_TENSORFLOW || !options->registered_count, INVALID_ARGUMENT,
-            "--uffInput is of TensorFlow graphs, but %s is none", path);
+  if (kind != MODEL_ONNX) CLI_TRY(check_flags(path, kind, options));
   if (kind == MODEL_CAFFE) return parse_caffe(path, options, out_network);
-  CLI_CHECK(!options->caffe_model, INVALID_ARGUMENT,
-            "--model gives the weights of a Caffe network, but %s is none", path);
   if (kind == MODEL_TENSORFLOW) return parse_tensorflow(path, options, out_network);
-  CLI_CHECK(!options->output_count, INVALID_ARGUMENT,
-            "--outputs chooses outputs of TensorFlow and Caffe networks, but %s is none", path);
-  return carnot_onnx_parse_file_with(path, options->onnx_flags | CARNOT_ONNX_KEEP_NODES,
-                                     out_network);
+  // The parser names what a file that is no model at all is; that comes before its flags.
+  CLI_TRY(carnot_onnx_parse_file_with(path, options->onnx_flags | CARNOT_ONNX_KEEP_NODES,
+                                      out_network));
+  carnot_status* status = check_flags(path, kind, options);
+  if (status) carnot_network_destroy(*out_network);
+  return status;
 }
