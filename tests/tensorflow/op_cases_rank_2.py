@@ -140,8 +140,18 @@ case(
 padded = dict(soft_nms_sigma=k(0.0), pad_to_max_output_size=True)
 case("NonMaxSuppressionV5", "padded", boxes=BOXES[:6], scores=SCORES[:6], **limits, **padded)
 case("NonMaxSuppressionV5", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.0))
+for sigma in (0.1, 0.5, 5.0):
+    case("NonMaxSuppressionV5", f"soft_{sigma}", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(sigma))
+case("NonMaxSuppressionV5", "soft_open", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=np.float32(0.3))
+case("NonMaxSuppressionV5", "hard_open", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=np.float32(0))
 case(
-    "NonMaxSuppressionV5", "soft", refused="soft_nms_sigma", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.5)
+    "NonMaxSuppressionV5",
+    "soft_padded",
+    boxes=BOXES[:6],
+    scores=np.array([0.5, 0.5, 0.9, 0.2, 0.5, 0.9], "f4"),
+    **limits,
+    soft_nms_sigma=k(0.2),
+    pad_to_max_output_size=True,
 )
 limits = dict(max_output_size_per_class=k(4), max_total_size=k(9), iou_threshold=k(0.4), score_threshold=k(0.3))
 MANY = np.stack([BOXES, BOXES[::-1]])[:, :, None]
