@@ -26,14 +26,27 @@ case("MatrixDiagV2", diagonal=f(2, 3), k=k(1), num_rows=k(-1), num_cols=k(-1), p
 case("MatrixDiagV3", diagonal=f(2, 4), k=k(0), num_rows=k(-1), num_cols=k(-1), padding_value=k(0.0))
 case("MatrixDiagPartV2", input=f(2, 4, 5), k=k(1), padding_value=k(0.0))
 case("MatrixDiagPartV3", input=f(2, 4, 5), k=k(0), padding_value=k(0.0))
-case(
-    "MatrixDiagPartV3",
-    "band",
-    refused_open="matrices of open size",
-    input=f(2, 4, 5),
-    k=k([-1, 1]),
-    padding_value=k(9.0),
-)
+# TensorFlow refuses to build bands of open sizes but for MatrixDiagPart.
+ALIGNMENTS = "LEFT_LEFT RIGHT_LEFT LEFT_RIGHT RIGHT_RIGHT".split()
+for rows, cols in ((4, 5), (5, 3), (4, 4)):
+    for low, high in ((-1, 1), (-2, 0), (1, 2), (-3, -1), (-2, 2)):
+        for align in ALIGNMENTS if (rows, low) == (4, -2) else ALIGNMENTS[low % 4 :][:1]:
+            name, k_band = f"{rows}x{cols}_{low}_{high}_{align}", k([low, high])
+            longest = min(rows + min(high, 0), cols - max(low, 0))
+            x, diagonals = f(2, rows, cols), f(2, high - low + 1, longest)
+            case("MatrixDiagPartV3", name, input=x, k=k_band, padding_value=k(9.0), align=align)
+            sizes = dict(num_rows=k(rows), num_cols=k(cols), padding_value=k(7.0))
+            case("MatrixDiagV3", name, open_sizes=False, diagonal=diagonals, k=k_band, **sizes, align=align)
+            case("MatrixSetDiagV3", name, open_sizes=False, input=x, diagonal=diagonals, k=k_band, align=align)
+band = dict(num_rows=k(-1), num_cols=k(-1), padding_value=k(0.5))
+case("MatrixDiagV3", "no_sizes", open_sizes=False, diagonal=f(2, 3, 4), k=k([-1, 1]), **band)
+case("MatrixDiagV3", "above", open_sizes=False, diagonal=f(2, 2, 4), k=k([1, 2]), **band)
+case("MatrixDiagV2", "band", open_sizes=False, diagonal=f(2, 2, 4), k=k([-2, -1]), **band)
+case("MatrixDiagPartV2", "band", input=f(2, 4, 5), k=k([-1, 2]), padding_value=k(9.0))
+case("MatrixDiagPartV3", "one_below", input=i(2, 4, 5), k=k([-2, -2]), padding_value=k(9))
+case("MatrixSetDiagV2", "band", open_sizes=False, input=f(2, 4, 3), diagonal=f(2, 2, 3), k=k([0, 1]))
+case("Diag", "rank_2", diagonal=f(2, 3))
+case("DiagPart", "rank_4", input=f(2, 3, 2, 3))
 case("MatrixSetDiag", input=f(2, 4, 3), diagonal=f(2, 3))
 case("MatrixSetDiagV3", input=f(2, 4, 3), diagonal=f(2, 3), k=k(0))
 
