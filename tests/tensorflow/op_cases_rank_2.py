@@ -182,7 +182,15 @@ case(
 cells = dict(cs_prev=f(2, 4), h_prev=f(2, 4), w=k(f(7, 16)), wci=k(f(4)), wcf=k(f(4)), wco=k(f(4)), b=k(f(16)))
 case("LSTMBlockCell", outputs=(1, 6), x=f(2, 3), **cells)
 case("LSTMBlockCell", "values", outputs=(1, 6), x=f(2, 3), **cells, forget_bias=0.5, cell_clip=1.0, use_peephole=True)
-case("BlockLSTM", outputs=(1, 6), refused_open="of known number", seq_len_max=k(5, "i8"), x=f(5, 2, 3), **cells)
+for longest in (0, 3, 5):  # TensorFlow sets the other results only up to seq_len_max
+    block = dict(outputs=None if longest == 5 else (1, 6), seq_len_max=k(longest, "i8"), x=f(5, 2, 3), **cells)
+    case("BlockLSTM", f"{longest}_steps", **block)
+    case("BlockLSTM", f"{longest}_steps_values", **block, forget_bias=0.5, cell_clip=1.0, use_peephole=True)
+    case("BlockLSTMV2", f"{longest}_steps", **block)
+    case("BlockLSTMV2", f"{longest}_steps_values", **block, cell_clip=0.7, use_peephole=True)
+case("BlockLSTM", "no_steps_of_the_run", outputs=(1, 6), seq_len_max=np.int64(0), x=f(5, 2, 3), **cells)
+case("BlockLSTM", "state", outputs=(1, 6), seq_len_max=np.int64(4), x=f(5, 2, 3), **cells)
+case("BlockLSTM", "hidden", outputs=(6,), seq_len_max=k(5, "i8"), x=f(5, 2, 3), **cells, cell_clip=0.0)
 case(
     "GRUBlockCell", outputs=(3,), x=f(2, 3), h_prev=f(2, 4), w_ru=k(f(7, 8)), w_c=k(f(7, 4)), b_ru=k(f(8)), b_c=k(f(4))
 )
