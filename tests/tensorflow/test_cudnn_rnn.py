@@ -57,7 +57,9 @@ def random_layers(rng: np.random.Generator, mode: str, layers: int, directions: 
 
 def params(layers: Layers) -> np.ndarray:
     """All matrices, then all biases, each by layer, direction, input and state, and gate."""
-    parts = [part.ravel() for kinds in ((0, 1), (2, 3)) for layer in layers for w in layer for part in (w[k] for k in kinds)]
+    parts = [
+        part.ravel() for kinds in ((0, 1), (2, 3)) for layer in layers for w in layer for part in (w[k] for k in kinds)
+    ]
     return np.concatenate(parts).astype("f4")
 
 

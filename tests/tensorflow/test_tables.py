@@ -28,9 +28,7 @@ def fill(name: str, keys: np.ndarray, values: np.ndarray, op: str = "LookupTable
     ]
 
 
-def find(
-    name: str, of: str, keys: str, absent: object, dtype: object, op: str = "LookupTableFindV2"
-) -> list[bytes]:
+def find(name: str, of: str, keys: str, absent: object, dtype: object, op: str = "LookupTableFindV2") -> list[bytes]:
     return [
         constant(f"{name}/absent", absent, dtype),
         node(name, op, of, keys, f"{name}/absent", Tin=I64, Tout=Type(dtype)),
