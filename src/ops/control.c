@@ -88,17 +88,45 @@ carnot_status* carnot_iterations_end(carnot_iterations* it, int first_input, int
   return NULL;
 }
 
-carnot_status* carnot_control_empty_type(const carnot_call* call, size_t i, carnot_dtype* out_dtype,
-                                         int* out_rank) {
-  size_t dtype_count, rank_count;
+// ---- items of stacked outputs ----
+
+void carnot_control_note_items(carnot_attrs* attrs, carnot_arena* arena, carnot_value* const* items,
+                               size_t count) {
+  int64_t* dtypes = CARNOT_NEW_ARRAY(arena, int64_t, count + 1);
+  int64_t* ranks = CARNOT_NEW_ARRAY(arena, int64_t, count + 1);
+  int64_t* dims = CARNOT_NEW_ARRAY(arena, int64_t, count * CARNOT_MAX_RANK + 1);
+  size_t dim_count = 0;
+  if (!count || !dtypes || !ranks || !dims) return;
+  for (size_t i = 0; i < count; i++) {
+    const carnot_type* type = &items[i]->type;
+    dtypes[i] = type->dtype;
+    ranks[i] = type->rank;
+    for (int d = 0; d < type->rank; d++)
+      dims[dim_count++] = carnot_sym_is_const(type->dims[d]) ? type->dims[d].bits : 0;
+  }
+  carnot_attrs_set_ints(attrs, arena, "scan_dtypes", dtypes, count);
+  carnot_attrs_set_ints(attrs, arena, "scan_ranks", ranks, count);
+  carnot_attrs_set_ints(attrs, arena, "scan_dims", dims, dim_count);
+}
+
+carnot_status* carnot_control_empty_item(const carnot_call* call, size_t i,
+                                         carnot_tensor* out_item) {
+  size_t dtype_count, rank_count, dim_count, first = 0;
   const int64_t* dtypes = carnot_attr_ints(call->attrs, "scan_dtypes", &dtype_count);
   const int64_t* ranks = carnot_attr_ints(call->attrs, "scan_ranks", &rank_count);
-  int64_t dtype = i < dtype_count ? dtypes[i] : CARNOT_DTYPE_F32;
-  int64_t rank = i < rank_count && ranks[i] >= 0 ? ranks[i] + 1 : 1;
-  CARNOT_CHECK(dtype >= 0 && dtype < CARNOT_DTYPE_COUNT && rank <= CARNOT_MAX_RANK, INVALID_MODEL,
-               "stacked output %zu has type %lld and rank %lld", i, (long long)dtype,
+  const int64_t* dims = carnot_attr_ints(call->attrs, "scan_dims", &dim_count);
+  const int64_t dtype = i < dtype_count ? dtypes[i] : CARNOT_DTYPE_F32;
+  const int64_t rank = i < rank_count && ranks[i] >= 0 ? ranks[i] : 0;
+  CARNOT_CHECK(dtype >= 0 && dtype < CARNOT_DTYPE_COUNT && rank < CARNOT_MAX_RANK, INVALID_MODEL,
+               "stacked output %zu has type %lld and items of rank %lld", i, (long long)dtype,
                (long long)rank);
-  *out_dtype = (carnot_dtype)dtype;
-  *out_rank = (int)rank;
+  *out_item = (carnot_tensor){.dtype = (carnot_dtype)dtype, .rank = (int)rank};
+  for (size_t k = 0; k < i && k < rank_count; k++)
+    if (ranks[k] > 0 && ranks[k] < CARNOT_MAX_RANK) first += (size_t)ranks[k];
+  for (size_t d = 0; d < (size_t)rank && first + d < dim_count; d++) {
+    CARNOT_CHECK(dims[first + d] >= 0, INVALID_MODEL, "dimension %zu of stacked output %zu is %lld",
+                 d, i, (long long)dims[first + d]);
+    out_item->dims[d] = dims[first + d];
+  }
   return NULL;
 }

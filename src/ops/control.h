@@ -8,6 +8,7 @@
 #ifndef CARNOT_OPS_CONTROL_H_
 #define CARNOT_OPS_CONTROL_H_
 
+#include "ir/graph.h"
 #include "ops/infer_help.h"
 #include "ops/rt_value.h"
 
@@ -27,9 +28,13 @@ carnot_status* carnot_control_infer(carnot_infer* infer, carnot_infer_input* inp
 // Sets the type of stacked output |i|: the dimensions of |item| with |count| inserted on |axis|.
 void carnot_control_set_stacked(carnot_infer* infer, int i, const carnot_type* item,
                                 carnot_sym count, int64_t axis);
-// The type of stacked output |i| for a run without iterations, as the importer noted it.
-carnot_status* carnot_control_empty_type(const carnot_call* call, size_t i, carnot_dtype* out_dtype,
-                                         int* out_rank) CARNOT_MUST_USE;
+// Notes the types of |count| values that a body gives to be stacked, for runs without iterations:
+// dimensions that are not known are 0 then. Memory of |arena|.
+void carnot_control_note_items(carnot_attrs* attrs, carnot_arena* arena, carnot_value* const* items,
+                               size_t count);
+// The type of an item of stacked output |i| as it was noted; no data.
+carnot_status* carnot_control_empty_item(const carnot_call* call, size_t i,
+                                         carnot_tensor* out_item) CARNOT_MUST_USE;
 
 // Runs a body once an iteration: values in, values out. One thread; memory of the run.
 typedef struct carnot_iterations {

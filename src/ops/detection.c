@@ -7,33 +7,12 @@
 #include <stdlib.h>
 
 #include "ops/infer_help.h"
-
-typedef struct rect {
-  double y0, x0, y1, x1;
-} rect;
+#include "ops/rect.h"
 
 typedef struct candidate {
   double score;
   int64_t box;
 } candidate;
-
-static rect read_box(const carnot_tensor* boxes, int64_t at, bool centre) {
-  double v[4];
-  carnot_load_block_f64(boxes->dtype, boxes->data, (size_t)at * 4, 1, 4, v);
-  if (centre) return (rect){v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
-  // Any two opposite corners.
-  bool flip_y = v[0] > v[2], flip_x = v[1] > v[3];
-  return (rect){v[flip_y ? 2 : 0], v[flip_x ? 3 : 1], v[flip_y ? 0 : 2], v[flip_x ? 1 : 3]};
-}
-
-static double overlap(const rect* a, const rect* b) {
-  double height = (a->y1 < b->y1 ? a->y1 : b->y1) - (a->y0 > b->y0 ? a->y0 : b->y0);
-  double width = (a->x1 < b->x1 ? a->x1 : b->x1) - (a->x0 > b->x0 ? a->x0 : b->x0);
-  if (height <= 0 || width <= 0) return 0;
-  double common = height * width;
-  double both = (a->y1 - a->y0) * (a->x1 - a->x0) + (b->y1 - b->y0) * (b->x1 - b->x0) - common;
-  return both > 0 ? common / both : 0;
-}
 
 static int by_score(const void* a, const void* b) {
   const candidate *x = a, *y = b;
@@ -72,7 +51,7 @@ typedef struct job {
   double overlap_limit, score_limit;
   bool centre;
   candidate* candidates;
-  rect *rects, *kept;  // by candidate; taken
+  carnot_rect *rects, *kept;  // by candidate; taken
   stripes stripes;
   int64_t* selected;
   int64_t selected_count;
@@ -91,7 +70,7 @@ static void lay_stripes(job* j, int64_t count) {
   s->widest = 0;
   s->used = j->overlap_limit >= 0 && count > 64;
   for (int64_t i = 0; i < count && s->used; i++) {
-    const rect* r = &j->rects[i];
+    const carnot_rect* r = &j->rects[i];
     s->used = isfinite(r->x0) && isfinite(r->x1) && r->x1 >= r->x0;
     if (r->x0 < left) left = r->x0;
     if (r->x0 > right) right = r->x0;
@@ -105,11 +84,11 @@ static void lay_stripes(job* j, int64_t count) {
   for (int64_t i = 0; i < kStripes; i++) s->first[i] = -1;
 }
 
-static bool is_dropped(const job* j, const rect* box, int64_t kept) {
+static bool is_dropped(const job* j, const carnot_rect* box, int64_t kept) {
   const stripes* s = &j->stripes;
   if (!s->used) {
     for (int64_t k = 0; k < kept; k++)
-      if (overlap(box, &j->kept[k]) > j->overlap_limit) return true;
+      if (carnot_rect_overlap(box, &j->kept[k]) > j->overlap_limit) return true;
     return false;
   }
   // One stripe more on each side takes up what rounding does.
@@ -117,11 +96,11 @@ static bool is_dropped(const job* j, const rect* box, int64_t kept) {
           to = carnot_min_i64(stripe_of(s, box->x1) + 1, kStripes - 1);
   for (int64_t at = from; at <= to; at++)
     for (int64_t k = s->first[at]; k >= 0; k = s->next[k])
-      if (overlap(box, &j->kept[k]) > j->overlap_limit) return true;
+      if (carnot_rect_overlap(box, &j->kept[k]) > j->overlap_limit) return true;
   return false;
 }
 
-static void keep(job* j, const rect* box, int64_t kept) {
+static void keep(job* j, const carnot_rect* box, int64_t kept) {
   j->kept[kept] = *box;
   if (!j->stripes.used) return;
   int64_t* first = &j->stripes.first[stripe_of(&j->stripes, box->x0)];
@@ -138,7 +117,7 @@ static void select_class(job* j, int64_t batch, int64_t class) {
   }
   qsort(j->candidates, (size_t)count, sizeof(candidate), by_score);
   for (int64_t i = 0; i < count; i++)
-    j->rects[i] = read_box(j->boxes, batch * n + j->candidates[i].box, j->centre);
+    j->rects[i] = carnot_rect_read(j->boxes, batch * n + j->candidates[i].box, j->centre);
   lay_stripes(j, count);
   for (int64_t i = 0; i < count && kept < j->most; i++) {
     if (is_dropped(j, &j->rects[i], kept)) continue;
@@ -169,9 +148,9 @@ static carnot_status* run_nms(carnot_call* call) {
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(candidate), &memory));
   j.candidates = memory;
-  CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(rect), &memory));
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(carnot_rect), &memory));
   j.rects = memory;
-  CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(rect), &memory));
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(carnot_rect), &memory));
   j.kept = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(int64_t), &memory));
   j.stripes.next = memory;

@@ -72,22 +72,23 @@ static carnot_status* run_loop(carnot_call* call) {
   }
   CARNOT_TRY(carnot_iterations_end(&it, 2, carried));
   for (int i = 0; i < scanned; i++) {
-    carnot_dtype dtype;
-    int rank;
-    CARNOT_TRY(carnot_control_empty_type(call, (size_t)i, &dtype, &rank));
+    carnot_tensor none;
+    CARNOT_TRY(carnot_control_empty_item(call, (size_t)i, &none));
     CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count, 0,
-                                 false, dtype, rank));
+                                 false, &none));
   }
   return NULL;
 }
 
 // counted: the trip count alone says how often the body runs, its condition does not end the loop.
-// scan_dtypes and scan_ranks give the type of a stacked output for a run without iterations.
+// scan_dtypes, scan_ranks and scan_dims give the type of the items of a stacked output for a run
+// without iterations.
 static const carnot_attr_spec kLoop[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
                                          {"carried", CARNOT_ATTR_INT, true, 0, NULL},
                                          {"counted", CARNOT_ATTR_INT, false, 0, NULL},
                                          {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
                                          {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
+                                         {"scan_dims", CARNOT_ATTR_INTS, false, 0, NULL},
                                          {0}};
 
 const carnot_op_row carnot_op_loop = {

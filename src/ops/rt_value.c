@@ -54,20 +54,17 @@ carnot_status* carnot_call_keep(const carnot_call* call, const carnot_rt_value* 
 
 carnot_status* carnot_call_stack(const carnot_call* call, int i,
                                  const carnot_rt_value* const* cells, size_t count, int64_t axis,
-                                 bool backwards, carnot_dtype dtype, int rank) {
+                                 bool backwards, const carnot_tensor* none) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
   int64_t dims[CARNOT_MAX_RANK] = {0};
-  const carnot_tensor* first = count ? &cells[0]->tensor : NULL;
-  if (first) {
-    rank = first->rank + 1;
-    dtype = first->dtype;
-  }
+  const carnot_tensor* first = count ? &cells[0]->tensor : none;
+  const int rank = first->rank + 1;
+  const carnot_dtype dtype = first->dtype;
   CARNOT_CHECK(rank >= 1 && rank <= CARNOT_MAX_RANK, UNSUPPORTED,
                "%d dimensions where at most %d are supported", rank, CARNOT_MAX_RANK);
   int at;
   CARNOT_TRY(carnot_axis(axis, rank, "axis", &at));
-  for (int d = 0, from = 0; d < rank && first; d++)
-    dims[d] = d == at ? (int64_t)count : first->dims[from++];
+  for (int d = 0, from = 0; d < rank; d++) dims[d] = d == at ? (int64_t)count : first->dims[from++];
   CARNOT_TRY(carnot_call_size_output(call, i, dtype, rank, dims));
   carnot_tensor* y = &call->outputs[i]->tensor;
   int64_t outer = carnot_dims_count(dims, at),

@@ -13,10 +13,11 @@ carnot_status* carnot_call_give(const carnot_call* call, int i,
 carnot_status* carnot_call_keep(const carnot_call* call, const carnot_rt_value* cell,
                                 const carnot_rt_value** out_cell) CARNOT_MUST_USE;
 // Joins |count| tensors of equal shape on a new axis, the last one first when |backwards|. Without
-// tensors the result has type |dtype| and |rank| dimensions, 0 on the axis.
+// tensors the result is empty, of the type and dimensions of |none|, which may be NULL where there
+// are tensors.
 carnot_status* carnot_call_stack(const carnot_call* call, int i,
                                  const carnot_rt_value* const* cells, size_t count, int64_t axis,
-                                 bool backwards, carnot_dtype dtype, int rank) CARNOT_MUST_USE;
+                                 bool backwards, const carnot_tensor* none) CARNOT_MUST_USE;
 
 // A list of cells that grows in memory of the call.
 typedef struct carnot_rt_value_list {

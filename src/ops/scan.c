@@ -108,13 +108,11 @@ static carnot_status* run_scan(carnot_call* call) {
   }
   CARNOT_TRY(carnot_iterations_end(&it, 0, carried));
   for (int i = 0; i < stacked; i++) {
-    carnot_dtype dtype;
-    int rank;
-    CARNOT_TRY(carnot_control_empty_type(call, (size_t)i, &dtype, &rank));
+    carnot_tensor none;
+    CARNOT_TRY(carnot_control_empty_item(call, (size_t)i, &none));
     CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count,
                                  listed(call->attrs, "scan_output_axes", i),
-                                 listed(call->attrs, "scan_output_directions", i) != 0, dtype,
-                                 rank));
+                                 listed(call->attrs, "scan_output_directions", i) != 0, &none));
   }
   return NULL;
 }
@@ -129,6 +127,7 @@ static const carnot_attr_spec kScan[] = {
     {"scan_output_directions", CARNOT_ATTR_INTS, false, 0, NULL},
     {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
     {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"scan_dims", CARNOT_ATTR_INTS, false, 0, NULL},
     {0}};
 
 const carnot_op_row carnot_op_scan = {

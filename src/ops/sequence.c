@@ -245,8 +245,7 @@ static carnot_status* run_concat_from(carnot_call* call) {
   CARNOT_CHECK(list->item_count > 0, INVALID_ARGUMENT, "an empty sequence cannot be joined");
   int64_t axis_attr = carnot_call_int(call, "axis");
   if (carnot_call_int(call, "new_axis")) {
-    return carnot_call_stack(call, 0, list->items, list->item_count, axis_attr, false,
-                             CARNOT_DTYPE_INVALID, 0);
+    return carnot_call_stack(call, 0, list->items, list->item_count, axis_attr, false, NULL);
   }
   const carnot_tensor* first = &list->items[0]->tensor;
   int axis;

@@ -116,10 +116,10 @@ static bool fits(const carnot_cell* cell) {
     const carnot_cell_gate* gate = &cell->gates[i];
     if (!carnot_sym_is(x->dims[1], gate->from_x.rows)) return false;
   }
-  // Results that are stacked must be the state.
+  // Results that are stacked and read must be the state.
   carnot_value* const* results = loop->body->outputs;
   for (size_t i = 1 + (size_t)loop->carried; i < loop->body->output_count; i++)
-    if (results[i] != results[1 + cell->state_h] &&
+    if (carnot_value_used(loop->node->outputs[i - 1]) && results[i] != results[1 + cell->state_h] &&
         (cell->state_y < 0 || results[i] != results[1 + cell->state_y]) &&
         !carnot_loop_cell_zeroes(cell, results[i]))
       return false;
@@ -169,7 +169,7 @@ static carnot_value* zeroed(carnot_emitter* e, carnot_value* y, carnot_value* ma
 }
 
 static void take_result(carnot_value* from, carnot_value* to) {
-  if (!to) return;
+  if (!to || !carnot_value_used(from)) return;
   to->name = from->name;
   carnot_value_replace(from, to);
 }

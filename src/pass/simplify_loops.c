@@ -1,6 +1,7 @@
 // Loops of known length: what does not change is read, counters are the number of the iteration,
 // lists become stacked results. A loop that is then a recurrent cell becomes LSTM, GRU or RNN.
 // Nodes behind a loop whose results got known sizes are inferred again.
+#include "ops/control.h"
 #include "pass/loop_lists.h"
 
 enum { kMostHoisted = 256 };
@@ -182,21 +183,11 @@ static void change_body(rewrite* r) {
 static carnot_status* insert_loop(rewrite* r, carnot_node** out_node) {
   const int stacks = r->result_count - 1 - r->state_count;
   carnot_attrs attrs = {0};
-  int64_t* dtypes = CARNOT_NEW_ARRAY(r->arena, int64_t, (size_t)stacks + 1);
-  int64_t* ranks = CARNOT_NEW_ARRAY(r->arena, int64_t, (size_t)stacks + 1);
-  CARNOT_TRY(carnot_arena_status(r->arena));
-  for (int i = 0; i < stacks; i++) {
-    dtypes[i] = r->results[1 + r->state_count + i]->type.dtype;
-    ranks[i] = r->results[1 + r->state_count + i]->type.rank;
-  }
   carnot_attrs_set(&attrs, r->arena,
                    (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = r->loop.body});
   carnot_attrs_set_int(&attrs, r->arena, "carried", r->state_count);
   carnot_attrs_set_int(&attrs, r->arena, "counted", 1);
-  if (stacks) {
-    carnot_attrs_set_ints(&attrs, r->arena, "scan_dtypes", dtypes, (size_t)stacks);
-    carnot_attrs_set_ints(&attrs, r->arena, "scan_ranks", ranks, (size_t)stacks);
-  }
+  carnot_control_note_items(&attrs, r->arena, r->results + 1 + r->state_count, (size_t)stacks);
   return carnot_node_insert_before(r->loop.node, CARNOT_OP_LOOP, r->loop.node->name, &attrs,
                                    r->inputs, r->param_count, r->result_count - 1, out_node);
 }

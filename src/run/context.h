@@ -59,7 +59,7 @@ typedef struct carnot_run_step {
   uint32_t variant;          // chosen for the shapes that are set
   bool late;                 // resolved while running
   bool skip;                 // nothing to compute: all outputs are empty
-  bool fallback;             // an empty input: the reference kernels run, which take any
+  bool fallback;             // an empty input: the reference kernels run
   carnot_operand* operands;  // inputs, then outputs
   void* state;
 } carnot_run_step;

@@ -67,7 +67,8 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
     run->variant++;
   const carnot_tactic* tactic = run->tactics[run->variant];
   if (!tactic->configure) return NULL;  // the reference, or nothing to do
-  run->fallback = !tactic->device && has_empty(run->operands, step->input_count);
+  run->fallback =
+      !tactic->device && !tactic->empty_inputs && has_empty(run->operands, step->input_count);
   if (run->fallback) return NULL;
   for (uint32_t i = 0; i < step->output_count && !tactic->strided_outputs; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;

@@ -153,6 +153,7 @@ struct carnot_tactic {
   bool fallback;                // slow generic code: taken where no other tactic fits, never timed
   bool cross_memory;            // a copy between memory spaces, or a view: takes operands in either
   bool strided_outputs;         // writes outputs with any strides whose innermost is 1
+  bool empty_inputs;            // a host tactic that takes inputs without elements
   bool output_layout_agnostic;  // can write its only output in another layout than reject chose
   // Optional. Precomputes expensive library plans (cuDNN) before selection. Called for parts
   // 0 .. CARNOT_PREPLAN_PARTS-1 on any thread, concurrently for all regions.

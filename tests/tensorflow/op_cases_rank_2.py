@@ -26,14 +26,27 @@ case("MatrixDiagV2", diagonal=f(2, 3), k=k(1), num_rows=k(-1), num_cols=k(-1), p
 case("MatrixDiagV3", diagonal=f(2, 4), k=k(0), num_rows=k(-1), num_cols=k(-1), padding_value=k(0.0))
 case("MatrixDiagPartV2", input=f(2, 4, 5), k=k(1), padding_value=k(0.0))
 case("MatrixDiagPartV3", input=f(2, 4, 5), k=k(0), padding_value=k(0.0))
-case(
-    "MatrixDiagPartV3",
-    "band",
-    refused_open="matrices of open size",
-    input=f(2, 4, 5),
-    k=k([-1, 1]),
-    padding_value=k(9.0),
-)
+# TensorFlow refuses to build bands of open sizes but for MatrixDiagPart.
+ALIGNMENTS = "LEFT_LEFT RIGHT_LEFT LEFT_RIGHT RIGHT_RIGHT".split()
+for rows, cols in ((4, 5), (5, 3), (4, 4)):
+    for low, high in ((-1, 1), (-2, 0), (1, 2), (-3, -1), (-2, 2)):
+        for align in ALIGNMENTS if (rows, low) == (4, -2) else ALIGNMENTS[low % 4 :][:1]:
+            name, k_band = f"{rows}x{cols}_{low}_{high}_{align}", k([low, high])
+            longest = min(rows + min(high, 0), cols - max(low, 0))
+            x, diagonals = f(2, rows, cols), f(2, high - low + 1, longest)
+            case("MatrixDiagPartV3", name, input=x, k=k_band, padding_value=k(9.0), align=align)
+            sizes = dict(num_rows=k(rows), num_cols=k(cols), padding_value=k(7.0))
+            case("MatrixDiagV3", name, open_sizes=False, diagonal=diagonals, k=k_band, **sizes, align=align)
+            case("MatrixSetDiagV3", name, open_sizes=False, input=x, diagonal=diagonals, k=k_band, align=align)
+band = dict(num_rows=k(-1), num_cols=k(-1), padding_value=k(0.5))
+case("MatrixDiagV3", "no_sizes", open_sizes=False, diagonal=f(2, 3, 4), k=k([-1, 1]), **band)
+case("MatrixDiagV3", "above", open_sizes=False, diagonal=f(2, 2, 4), k=k([1, 2]), **band)
+case("MatrixDiagV2", "band", open_sizes=False, diagonal=f(2, 2, 4), k=k([-2, -1]), **band)
+case("MatrixDiagPartV2", "band", input=f(2, 4, 5), k=k([-1, 2]), padding_value=k(9.0))
+case("MatrixDiagPartV3", "one_below", input=i(2, 4, 5), k=k([-2, -2]), padding_value=k(9))
+case("MatrixSetDiagV2", "band", open_sizes=False, input=f(2, 4, 3), diagonal=f(2, 2, 3), k=k([0, 1]))
+case("Diag", "rank_2", diagonal=f(2, 3))
+case("DiagPart", "rank_4", input=f(2, 3, 2, 3))
 case("MatrixSetDiag", input=f(2, 4, 3), diagonal=f(2, 3))
 case("MatrixSetDiagV3", input=f(2, 4, 3), diagonal=f(2, 3), k=k(0))
 
@@ -140,8 +153,18 @@ case(
 padded = dict(soft_nms_sigma=k(0.0), pad_to_max_output_size=True)
 case("NonMaxSuppressionV5", "padded", boxes=BOXES[:6], scores=SCORES[:6], **limits, **padded)
 case("NonMaxSuppressionV5", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.0))
+for sigma in (0.1, 0.5, 5.0):
+    case("NonMaxSuppressionV5", f"soft_{sigma}", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(sigma))
+case("NonMaxSuppressionV5", "soft_open", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=np.float32(0.3))
+case("NonMaxSuppressionV5", "hard_open", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=np.float32(0))
 case(
-    "NonMaxSuppressionV5", "soft", refused="soft_nms_sigma", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.5)
+    "NonMaxSuppressionV5",
+    "soft_padded",
+    boxes=BOXES[:6],
+    scores=np.array([0.5, 0.5, 0.9, 0.2, 0.5, 0.9], "f4"),
+    **limits,
+    soft_nms_sigma=k(0.2),
+    pad_to_max_output_size=True,
 )
 limits = dict(max_output_size_per_class=k(4), max_total_size=k(9), iou_threshold=k(0.4), score_threshold=k(0.3))
 MANY = np.stack([BOXES, BOXES[::-1]])[:, :, None]
@@ -159,7 +182,15 @@ case(
 cells = dict(cs_prev=f(2, 4), h_prev=f(2, 4), w=k(f(7, 16)), wci=k(f(4)), wcf=k(f(4)), wco=k(f(4)), b=k(f(16)))
 case("LSTMBlockCell", outputs=(1, 6), x=f(2, 3), **cells)
 case("LSTMBlockCell", "values", outputs=(1, 6), x=f(2, 3), **cells, forget_bias=0.5, cell_clip=1.0, use_peephole=True)
-case("BlockLSTM", outputs=(1, 6), refused_open="of known number", seq_len_max=k(5, "i8"), x=f(5, 2, 3), **cells)
+for longest in (0, 3, 5):  # TensorFlow sets the other results only up to seq_len_max
+    block = dict(outputs=None if longest == 5 else (1, 6), seq_len_max=k(longest, "i8"), x=f(5, 2, 3), **cells)
+    case("BlockLSTM", f"{longest}_steps", **block)
+    case("BlockLSTM", f"{longest}_steps_values", **block, forget_bias=0.5, cell_clip=1.0, use_peephole=True)
+    case("BlockLSTMV2", f"{longest}_steps", **block)
+    case("BlockLSTMV2", f"{longest}_steps_values", **block, cell_clip=0.7, use_peephole=True)
+case("BlockLSTM", "no_steps_of_the_run", outputs=(1, 6), seq_len_max=np.int64(0), x=f(5, 2, 3), **cells)
+case("BlockLSTM", "state", outputs=(1, 6), seq_len_max=np.int64(4), x=f(5, 2, 3), **cells)
+case("BlockLSTM", "hidden", outputs=(6,), seq_len_max=k(5, "i8"), x=f(5, 2, 3), **cells, cell_clip=0.0)
 case(
     "GRUBlockCell", outputs=(3,), x=f(2, 3), h_prev=f(2, 4), w_ru=k(f(7, 8)), w_c=k(f(7, 4)), b_ru=k(f(8)), b_c=k(f(4))
 )

@@ -275,6 +275,39 @@ def list_from_tensor(tf, x):
     return got, ops.TensorListLength(input_handle=items)
 
 
+@program(*[{"x": np.arange(12, dtype="f4").reshape(4, 3), "n": np.int32(n)} for n in (0, 1, 4, 6)])
+def list_resize_dense(tf, x, n):
+    ops = tf.raw_ops
+    items = ops.TensorListResize(input_handle=ops.TensorListFromTensor(tensor=x, element_shape=[3]), size=n)
+    stacked = ops.TensorListStack(input_handle=items, element_shape=[3], element_dtype=tf.float32)
+    return stacked, ops.TensorListLength(input_handle=items)
+
+
+@program(*[{"x": X, "n": np.int32(n)} for n in (1, 2, 3)])
+def list_resize_shrinks(tf, x, n):
+    ops = tf.raw_ops
+    items = ops.EmptyTensorList(element_shape=[2, 3], max_num_elements=-1, element_dtype=tf.float32)
+    for k in range(3):
+        items = ops.TensorListPushBack(input_handle=items, tensor=x * float(k))
+    items = ops.TensorListResize(input_handle=items, size=n)
+    stacked = ops.TensorListStack(input_handle=items, element_shape=[2, 3], element_dtype=tf.float32)
+    return stacked, ops.TensorListLength(input_handle=items)
+
+
+@program({"x": X, "n": np.int32(1)}, {"x": X, "n": np.int32(5)})
+def list_resize_in_a_loop(tf, x, n):
+    ops = tf.raw_ops
+    items = ops.EmptyTensorList(element_shape=[2, 3], max_num_elements=-1, element_dtype=tf.float32)
+
+    def body(k, items):
+        full = k >= ops.TensorListLength(input_handle=items)
+        items = tf.cond(full, lambda: ops.TensorListResize(input_handle=items, size=k + 1), lambda: items)
+        return k + 1, ops.TensorListSetItem(input_handle=items, index=k, item=x * tf.cast(k, tf.float32))
+
+    _, items = tf.while_loop(lambda k, _: k < n, body, (0, items))
+    return ops.TensorListStack(input_handle=items, element_shape=[2, 3], element_dtype=tf.float32)
+
+
 # ---- calls ----
 
 

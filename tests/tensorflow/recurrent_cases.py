@@ -25,6 +25,11 @@ KERAS = {
     "lstm_open": "L.LSTM(4, return_sequences=True)(x)",
     "gru_open": "L.GRU(4)(x)",
     "bidirectional_open": "L.Bidirectional(L.GRU(4))(L.Bidirectional(L.LSTM(4, return_sequences=True))(x))",
+    "lstm_steps": "L.LSTM(4, return_sequences=True, return_state=True)(x)",
+    "lstm_last_step": "L.LSTM(4)(x)",
+    "gru_steps": "L.GRU(4)(x)",
+    "bidirectional_steps": "L.Bidirectional(L.GRU(4))(L.Bidirectional(L.LSTM(4, return_sequences=True))(x))",
+    "rnn_steps": "L.SimpleRNN(4)(x)",
     "lstm_masked": "L.LSTM(4)(x)",
     "lstm_masked_sequences": "L.LSTM(4, return_sequences=True)(x)",
     "gru_masked": "L.GRU(4, return_sequences=True)(x)",
@@ -37,6 +42,10 @@ V1 = {
     "gru_v1": ("gru", False),
     "rnn_v1": ("rnn", False),
     "lstm_open_v1": ("lstm", False),
+    "lstm_steps_v1": ("lstm", False),
+    "gru_steps_v1": ("gru", True),
 }
+# The batch is known, the number of steps is open and may be 0: without a known batch TensorFlow has no result then.
+OPEN_STEPS = {name for name in (*KERAS, *V1) if "_step" in name}
 # Batch and time are open.
 OPEN_SIZES = {"lstm_open", "gru_open", "bidirectional_open", "lstm_open_v1"}

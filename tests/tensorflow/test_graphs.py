@@ -93,6 +93,22 @@ def test_only_what_the_outputs_need(tmp_path: pathlib.Path) -> None:
     assert "strange" in refused(path)
 
 
+def test_nodes_without_results_are_no_outputs(tmp_path: pathlib.Path) -> None:
+    path = write(
+        tmp_path,
+        placeholder("x", (2, 3)),
+        constant("size", 2, "i4"),
+        node("array", "TensorArrayV3", "size", dtype=F32),
+        node("close", "TensorArrayCloseV3", "array"),
+        constant("text", np.array(b"text"), "S"),
+        node("file", "WriteFile", "text", "text"),
+        node("y", "Neg", "x", "^file", "^close", T=F32),
+    )
+    got = run(path, {"x": X}, tmp_path)
+    assert list(got) == ["y"]
+    close(got["y"], -X)
+
+
 def test_outputs_are_the_nodes_nobody_reads(tmp_path: pathlib.Path) -> None:
     path = write(
         tmp_path,

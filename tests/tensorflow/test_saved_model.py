@@ -208,7 +208,8 @@ def test_signature_that_names_no_node(tmp_path: pathlib.Path) -> None:
 
 
 def test_rows_of_variables(tmp_path: pathlib.Path) -> None:
-    """ResourceGather of a variable, and a variable by reference of the first form; keys are the nodes' names."""
+    """ResourceGather, a variable by reference of the first form, and whether they are initialized; keys are the
+    nodes' names."""
     i64 = Type("i8")
     table, shift = np.arange(12, dtype="f4").reshape(4, 3), np.array([10, 20, 30], "f4")
     nodes = [
@@ -217,9 +218,13 @@ def test_rows_of_variables(tmp_path: pathlib.Path) -> None:
         node("rows", "ResourceGather", "table", "ids", dtype=F32, Tindices=i64),
         node("shift", "Variable", dtype=F32, shape=Shape((3,)), shared_name=""),
         node("y", "AddV2", "rows", "shift", T=F32),
+        node("handle", "VarIsInitializedOp", "table"),
+        node("reference", "IsVariableInitialized", "shift", dtype=F32),
     ]
-    keys = {"serving_default": signature({"ids": ("ids:0", "i8", (2,))}, {"y": ("y:0", "f4", (2, 3))})}
+    outputs = {"y": ("y:0", "f4", (2, 3)), "a": ("handle:0", "bool", ()), "b": ("reference:0", "bool", ())}
+    keys = {"serving_default": signature({"ids": ("ids:0", "i8", (2,))}, outputs)}
     model = write_saved_model(tmp_path / "model", meta_graph(graph(*nodes), keys))
     write_bundle(model / "variables/variables", {"table": table, "shift": shift})
     got = run(model, {"ids": np.array([3, 1])}, tmp_path / "run")
     close(got["y"], table[[3, 1]] + shift)
+    assert got["a"] and got["b"]

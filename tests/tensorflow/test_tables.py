@@ -28,10 +28,10 @@ def fill(name: str, keys: np.ndarray, values: np.ndarray, op: str = "LookupTable
     ]
 
 
-def find(name: str, of: str, keys: str, absent: object, dtype: object) -> list[bytes]:
+def find(name: str, of: str, keys: str, absent: object, dtype: object, op: str = "LookupTableFindV2") -> list[bytes]:
     return [
         constant(f"{name}/absent", absent, dtype),
-        node(name, "LookupTableFindV2", of, keys, f"{name}/absent", Tin=I64, Tout=Type(dtype)),
+        node(name, op, of, keys, f"{name}/absent", Tin=I64, Tout=Type(dtype)),
     ]
 
 
@@ -40,12 +40,18 @@ def wanted(asked: np.ndarray, keys: np.ndarray, values: np.ndarray, absent: obje
     return np.array([by_key.get(k, absent) for k in asked.ravel().tolist()], values.dtype).reshape(asked.shape)
 
 
-@pytest.mark.parametrize("op", ["LookupTableImportV2", "InitializeTableV2"])
+@pytest.mark.parametrize("op", ["LookupTableImport", "InitializeTable"])
+@pytest.mark.parametrize("version", ["", "V2"])
 @pytest.mark.parametrize("dtype", ["i8", "i4", "f4", "f8", "bool"])
-def test_numbers(tmp_path: pathlib.Path, dtype: str, op: str) -> None:
+def test_numbers(tmp_path: pathlib.Path, dtype: str, version: str, op: str) -> None:
+    """Tables of TensorFlow 1 are references, those of version 2 resources."""
     values = RNG.integers(-100, 100, len(KEYS)).astype(dtype)
-    nodes = [table("t", I64, Type(dtype)), *fill("t", KEYS, values, op), *find("y", "t", "x", 1, dtype)]
-    nodes.append(node("size", "LookupTableSizeV2", "t"))
+    nodes = [
+        table("t", I64, Type(dtype), "HashTable" + version),
+        *fill("t", KEYS, values, op + version),
+        *find("y", "t", "x", 1, dtype, "LookupTableFind" + version),
+        node("size", "LookupTableSize" + version, "t"),
+    ]
     got = run(write(tmp_path, placeholder("x", (-1, ASKED.shape[1]), "i8"), *nodes), {"x": ASKED}, tmp_path / "run")
     np.testing.assert_array_equal(got["y"], wanted(ASKED, KEYS, values, np.dtype(dtype).type(1)))
     assert got["size"] == len(KEYS)
@@ -178,15 +184,16 @@ def test_broken_vocabulary(
 ONE = np.array([1, 2], "i8")
 
 
-def mutable(op: str) -> list[bytes]:
-    return [table("t", I64, I64, op), *fill("t", ONE, ONE), *find("y", "t", "x", 0, "i8")]
+def mutable(version: str) -> list[bytes]:
+    nodes = [table("t", I64, I64, "MutableHashTable" + version), *fill("t", ONE, ONE, "LookupTableInsert" + version)]
+    return [*nodes, *find("y", "t", "x", 0, "i8", "LookupTableFind" + version)]
 
 
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        (mutable("MutableHashTableV2"), ['"t"', "MutableHashTableV2"]),
-        (mutable("MutableHashTable"), ['"t"', "MutableHashTable"]),
+        (mutable("V2"), ['"t"', "MutableHashTableV2"]),
+        (mutable(""), ['"t"', "MutableHashTable"]),
         ([table("t", I64, I64), *find("y", "t", "x", 0, "i8")], ['"y"', 'table "t"', "nothing fills"]),
         (
             [table("t", I64, I64), *fill("t", np.array([1, 1]), ONE), *find("y", "t", "x", 0, "i8")],

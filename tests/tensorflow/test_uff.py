@@ -61,7 +61,10 @@ def test_inputs_need_a_graph() -> None:
 
 
 FILES = {
-    "model.uff": (b"\x08\x01\x10\x01\x1a\x18\x0a\x14tensorflow_extension\x10\x01\x22\x00", "a UFF model (.uff): give the frozen TensorFlow graph"),
+    "model.uff": (
+        b"\x08\x01\x10\x01\x1a\x18\x0a\x14tensorflow_extension\x10\x01\x22\x00",
+        "a UFF model (.uff): give the frozen TensorFlow graph",
+    ),
     "model.tflite": (b"\x1c\0\0\0TFL3" + bytes(40), "a TensorFlow Lite model"),
     "model.h5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file, as Keras writes it (.h5): write a SavedModel"),
     "model.keras": (b"PK\x03\x04metadata.json config.json" + bytes(40), "a Keras model (.keras): write a SavedModel"),

@@ -17,7 +17,7 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers as L  # noqa: E402, N812
-from recurrent_cases import KERAS, OPEN_SIZES, V1  # noqa: E402
+from recurrent_cases import KERAS, OPEN_SIZES, OPEN_STEPS, V1  # noqa: E402
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2 as freeze  # noqa: E402
 
 v1 = tf.compat.v1
@@ -29,8 +29,17 @@ def feeds(rng: np.random.Generator, name: str) -> list[dict]:
         tokens = rng.integers(1, 20, (BATCH, TIME)).astype(np.int32)
         tokens[1, 4:], tokens[2, 2:4], tokens[0, 0] = 0, 0, 0
         return [{"x": tokens}]
-    sizes = [(BATCH, TIME), (1, 4), (5, 1)] if name in OPEN_SIZES else [(BATCH, TIME)]
+    sizes = [(BATCH, TIME)]
+    if name in OPEN_SIZES:
+        sizes += [(1, 4), (5, 1)]
+    if name in OPEN_STEPS:
+        sizes += [(BATCH, 1), (BATCH, 0)]
     return [{"x": rng.standard_normal((*size, WIDTH)).astype(np.float32)} for size in sizes]
+
+
+def shape(name: str) -> list:
+    """Of the input; None: open."""
+    return [None if name in OPEN_SIZES else BATCH, None if name in OPEN_SIZES | OPEN_STEPS else TIME]
 
 
 def model(name: str, layer: str) -> keras.Model:
@@ -39,7 +48,7 @@ def model(name: str, layer: str) -> keras.Model:
         x = i = L.Input((TIME,), dtype="int32")
         x = L.Embedding(20, WIDTH, mask_zero=True)(x)
     else:
-        x = i = L.Input((None if name in OPEN_SIZES else TIME, WIDTH))
+        x = i = L.Input((shape(name)[1], WIDTH))
     made = keras.Model(i, eval(layer, {"L": L, "keras": keras, "x": x}))
     for weight in made.weights:  # biases are zeros otherwise
         weight.assign(weight + 0.1 * np.random.default_rng(2).standard_normal(weight.shape))
@@ -49,13 +58,13 @@ def model(name: str, layer: str) -> keras.Model:
 def write_keras(folder: pathlib.Path, name: str, layer: str) -> None:
     runs = feeds(np.random.default_rng(0), name)
     network, x = model(name, layer), runs[0]["x"]
-    shape = [None] * 2 + list(x.shape[2:]) if name in OPEN_SIZES else list(x.shape)
+    sizes = shape(name) + list(x.shape[2:])
 
     @tf.function
     def call(x):
         return [tf.identity(y, f"out_{n}") for n, y in enumerate(tf.nest.flatten(network(x)))]
 
-    frozen = freeze(call.get_concrete_function(tf.TensorSpec(shape, x.dtype, name="x")), lower_control_flow=False)
+    frozen = freeze(call.get_concrete_function(tf.TensorSpec(sizes, x.dtype, name="x")), lower_control_flow=False)
     (folder / f"{name}.pb").write_bytes(frozen.graph.as_graph_def().SerializeToString())
     arrays = {}
     for n, run in enumerate(runs):
@@ -106,7 +115,7 @@ def unroll(cell: Cell, x, backward: bool):
         x = tf.reverse(x, [0])
     time, batch = tf.shape(x)[0], tf.shape(x)[1]
     array = tf.TensorArray(tf.float32, time).unstack(x)
-    results = tf.TensorArray(tf.float32, time, element_shape=(None, cell.units))
+    results = tf.TensorArray(tf.float32, time, element_shape=(x.shape[1], cell.units))
     state = tuple(tf.zeros([batch, n]) for n in cell.state_size)
 
     def body(t, results, state):
@@ -121,8 +130,7 @@ def write_v1(folder: pathlib.Path, name: str, kind: str, backward: bool) -> None
     runs = feeds(np.random.default_rng(0), name)
     v1.disable_control_flow_v2()
     with tf.Graph().as_default() as graph:
-        sizes = [None, None] if name in OPEN_SIZES else [BATCH, TIME]
-        x = v1.placeholder(tf.float32, [*sizes, WIDTH], "x")
+        x = v1.placeholder(tf.float32, [*shape(name), WIDTH], "x")
         results = tf.nest.flatten(unroll(Cell(kind, 4), x, backward))
         ys = [tf.identity(y, f"out_{n}").name for n, y in enumerate(results)]
     v1.enable_control_flow_v2()

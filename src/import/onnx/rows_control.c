@@ -1,6 +1,7 @@
 // If, Loop, Scan and SequenceMap: bodies closed by capturing (see ops/control.h for the operators'
 // inputs).
 #include "import/onnx/importer_state.h"
+#include "ops/control.h"
 
 enum { kMostAttempts = 4 };
 
@@ -155,17 +156,9 @@ static carnot_type scalar_type(carnot_dtype dtype) {
 // What stacked outputs hold, for a run in which no iteration gives any.
 static void note_scanned(onnx_import* n, carnot_attrs* attrs, const carnot_block* body,
                          size_t first) {
-  size_t count = body->output_count > first ? body->output_count - first : 0;
-  int64_t* dtypes = CARNOT_NEW_ARRAY(n->node.arena, int64_t, count + 1);
-  int64_t* ranks = CARNOT_NEW_ARRAY(n->node.arena, int64_t, count + 1);
-  if (!import_has_memory(&n->node)) return;
-  for (size_t i = 0; i < count; i++) {
-    dtypes[i] = body->outputs[first + i]->type.dtype;
-    ranks[i] = body->outputs[first + i]->type.rank;
-  }
-  if (count == 0) return;
-  carnot_attrs_set_ints(attrs, n->node.arena, "scan_dtypes", dtypes, count);
-  carnot_attrs_set_ints(attrs, n->node.arena, "scan_ranks", ranks, count);
+  if (body->output_count > first)
+    carnot_control_note_items(attrs, n->node.arena, body->outputs + first,
+                              body->output_count - first);
 }
 
 static void handle_loop(onnx_import* n) {

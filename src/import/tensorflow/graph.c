@@ -36,6 +36,7 @@ static bool is_no_result(carnot_strview op) {
                                      "AssignVariableOp",
                                      "Assign",
                                      "VarIsInitializedOp",
+                                     "IsVariableInitialized",
                                      "Const",
                                      "Placeholder",
                                      "PlaceholderWithDefault",

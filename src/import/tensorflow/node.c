@@ -51,6 +51,7 @@ static bool takes_handles(carnot_strview op) {
                                      "Case",
                                      "StatelessCase",
                                      "ReadVariableOp",
+                                     "VarIsInitializedOp",
                                      "ResourceGather",
                                      "Identity",
                                      "PartitionedCall",

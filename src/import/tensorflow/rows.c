@@ -10,7 +10,7 @@ static const tf_row_table* const kTables[] = {
     &tf_rows_projective, &tf_rows_ctc,        &tf_rows_patches,  &tf_rows_color,
     &tf_rows_linalg,     &tf_rows_text,       &tf_rows_random,   &tf_rows_gather,
     &tf_rows_space,      &tf_rows_table,      &tf_rows_diagonal, &tf_rows_numeric,
-    &tf_rows_partition,  &tf_rows_pool,       &tf_rows_search};
+    &tf_rows_partition,  &tf_rows_pool,       &tf_rows_search,   &tf_rows_cudnn_rnn};
 
 const tf_row* tf_row_at(size_t index) {
   for (size_t t = 0; t < sizeof(kTables) / sizeof(kTables[0]); t++) {

@@ -10,6 +10,6 @@ extern const tf_row_table tf_rows_control, tf_rows_control_v1, tf_rows_conv, tf_
     tf_rows_slice, tf_rows_special, tf_rows_bits, tf_rows_projective, tf_rows_ctc, tf_rows_patches,
     tf_rows_color, tf_rows_linalg, tf_rows_text, tf_rows_random, tf_rows_gather, tf_rows_space,
     tf_rows_table, tf_rows_variables, tf_rows_cell, tf_rows_complex, tf_rows_diagonal,
-    tf_rows_numeric, tf_rows_partition, tf_rows_pool, tf_rows_search;
+    tf_rows_numeric, tf_rows_cudnn_rnn, tf_rows_partition, tf_rows_pool, tf_rows_search;
 
 #endif  // CARNOT_IMPORT_TENSORFLOW_ROWS_H_

@@ -26,35 +26,46 @@ static carnot_value* filled_up(tf_import* n, carnot_value* list) {
                    import_number(&n->node, list, 0));
 }
 
-// boxes [B, 4], scores [B]: the indices of at most max_output boxes, best first.
-static void handle_nms(tf_import* n) {
+// What all versions share: [B, 4] boxes, [B] scores, the number wanted, the largest overlap. The
+// indices of the boxes that stay, best first, int64.
+static carnot_value* hard_nms(tf_import* n) {
   static const int64_t kFront[] = {0}, kTwo[] = {0, 1}, kFlat[] = {-1};
   const int version = n->row->code;
   carnot_value* overlap = version > 1 ? n->inputs[3] : NULL;
   if (version == 1)
     overlap = import_number_of(&n->node, CARNOT_DTYPE_F32, tf_float(n, "iou_threshold", 0.5));
-  carnot_value* least = version > 2 ? n->inputs[4] : NULL;
-  if (version == 5) {
-    carnot_value* sigma = n->inputs[5];
-    if (!sigma->constant ||
-        carnot_load_f64(sigma->type.dtype, sigma->constant->tensor.data, 0) != 0)
-      TF_FAIL(n, UNSUPPORTED, "soft_nms_sigma must be the constant 0");
-  }
   carnot_value *inputs[5] = {import_unsqueeze(&n->node, n->inputs[0], kFront, 1),
                              import_unsqueeze(&n->node, n->inputs[1], kTwo, 2),
                              import_reshape_to(&n->node, tf_int64(n, n->inputs[2]), kFlat, 1),
                              import_reshape_to(&n->node, overlap, kFlat, 1), NULL},
                *found = NULL;
-  if (least) inputs[4] = import_reshape_to(&n->node, least, kFlat, 1);
+  if (version > 2) inputs[4] = import_reshape_to(&n->node, n->inputs[4], kFlat, 1);
   import_emit(&n->node, CARNOT_OP_NON_MAX_SUPPRESSION, NULL, inputs, 5, &found, 1);
-  carnot_value* index =
-      import_reshape_to(&n->node, import_slice(&n->node, found, 1, 2, 3), kFlat, 1);
-  n->outputs[0] = import_cast(&n->node, index, CARNOT_DTYPE_I32);
+  return import_reshape_to(&n->node, import_slice(&n->node, found, 1, 2, 3), kFlat, 1);
+}
+
+// soft_nms_sigma is the constant 0: no score changes.
+static bool is_hard(const tf_import* n) {
+  const carnot_value* sigma = n->inputs[5];
+  return sigma->constant && carnot_tensor_count(&sigma->constant->tensor) == 1 &&
+         carnot_load_f64(sigma->type.dtype, sigma->constant->tensor.data, 0) == 0;
+}
+
+static void handle_nms(tf_import* n) {
+  const int version = n->row->code;
+  carnot_value *found[2] = {NULL, NULL}, **index = &found[0], **scores = &found[1];
+  if (version == 5 && !is_hard(n)) {
+    import_emit(&n->node, CARNOT_OP_SOFT_NMS, NULL, n->inputs, 6, found, 2);
+  } else {
+    *index = hard_nms(n);
+    if (version == 5) *scores = import_gather(&n->node, n->inputs[1], *index, 0);
+  }
+  n->outputs[0] = import_cast(&n->node, *index, CARNOT_DTYPE_I32);
   if (version < 4) return;
-  n->output_count = version == 4 ? 2 : 3;
   carnot_value* count =
-      import_cast(&n->node, import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, index), CARNOT_DTYPE_I32);
-  n->outputs[1] = version == 4 ? count : import_gather(&n->node, n->inputs[1], index, 0);
+      import_cast(&n->node, import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, *index), CARNOT_DTYPE_I32);
+  n->output_count = version == 4 ? 2 : 3;
+  n->outputs[1] = version == 4 ? count : *scores;
   if (version == 5) n->outputs[2] = count;
   if (!tf_bool(n, "pad_to_max_output_size", false)) return;
   n->outputs[0] = filled_up(n, n->outputs[0]);

@@ -72,18 +72,19 @@ static carnot_value* body_param(tf_import* n, carnot_block* block, const carnot_
   return carnot_block_add_param(block, name, &like->type);
 }
 
-// |list| without element |index| where it has one.
-static carnot_value* without(tf_import* n, carnot_value* list, carnot_value* index) {
-  carnot_value *length = import_op(&n->node, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list),
-               *is_there = import_binary(&n->node, CARNOT_FN_LESS, index, length), *y = NULL;
+// |list| as |shorten| makes it of the list and |number| where |condition| holds, else itself.
+static carnot_value* shorter_if(tf_import* n, carnot_value* condition, carnot_value* list,
+                                carnot_value* number,
+                                carnot_value* (*shorten)(import_node* node, carnot_value* list,
+                                                         carnot_value* number)) {
+  carnot_value* y = NULL;
   if (n->node.status) return NULL;
   carnot_block* blocks[2] = {carnot_block_create(n->node.state->graph),
                              carnot_block_create(n->node.state->graph)};
-  carnot_value* params[2] = {body_param(n, blocks[0], list), body_param(n, blocks[0], index)};
+  carnot_value* params[2] = {body_param(n, blocks[0], list), body_param(n, blocks[0], number)};
   import_node inner = n->node;
   inner.block = blocks[0];
-  carnot_value* shorter =
-      import_op(&inner, CARNOT_OP_SEQUENCE_ERASE, NULL, 2, params[0], params[1]);
+  carnot_value* shorter = shorten(&inner, params[0], params[1]);
   n->node.status = inner.status;
   if (n->node.status) return NULL;
   carnot_block_add_output(blocks[0], shorter);
@@ -95,9 +96,19 @@ static carnot_value* without(tf_import* n, carnot_value* list, carnot_value* ind
         &attrs, n->node.arena,
         (carnot_attr){.name = kNames[i], .type = CARNOT_ATTR_BLOCK, .block = blocks[i]});
   carnot_attrs_set_int(&attrs, n->node.arena, "then_inputs", 2);
-  carnot_value* inputs[4] = {is_there, list, index, list};
+  carnot_value* inputs[4] = {condition, list, number, list};
   import_emit(&n->node, CARNOT_OP_IF, &attrs, inputs, 4, &y, 1);
   return y;
+}
+
+static carnot_value* erase(import_node* node, carnot_value* list, carnot_value* index) {
+  return import_op(node, CARNOT_OP_SEQUENCE_ERASE, NULL, 2, list, index);
+}
+
+// |list| without element |index| where it has one.
+static carnot_value* without(tf_import* n, carnot_value* list, carnot_value* index) {
+  carnot_value* length = import_op(&n->node, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list);
+  return shorter_if(n, import_binary(&n->node, CARNOT_FN_LESS, index, length), list, index, erase);
 }
 
 static void set(tf_import* n, carnot_value* list, carnot_value* at, carnot_value* item) {
@@ -153,6 +164,48 @@ static void handle_stack(tf_import* n) {
   }
   dims[0] = 0;
   n->outputs[0] = import_reshape_to(&n->node, y, dims, (int)count + 1);
+}
+
+// Dimension 0 of |x| up to |size| elements.
+static carnot_value* cut(import_node* node, carnot_value* x, carnot_value* size) {
+  static const int64_t kZero[] = {0}, kOne[] = {1};
+  carnot_value* zero = import_ints(node, kZero, 1);
+  return import_op(node, CARNOT_OP_SLICE, NULL, 4, x, zero, import_reshape_to(node, size, kOne, 1),
+                   zero);
+}
+
+static carnot_value* cut_list(import_node* node, carnot_value* list, carnot_value* size) {
+  carnot_attrs stack = {0}, split = {0};
+  carnot_attrs_set_int(&stack, node->arena, "axis", 0);
+  carnot_attrs_set_int(&stack, node->arena, "new_axis", 1);
+  carnot_attrs_set_int(&split, node->arena, "axis", 0);
+  carnot_attrs_set_int(&split, node->arena, "keepdims", 0);
+  carnot_value* all = import_op(node, CARNOT_OP_CONCAT_FROM_SEQUENCE, &stack, 1, list);
+  return import_op(node, CARNOT_OP_SPLIT_TO_SEQUENCE, &split, 1, cut(node, all, size));
+}
+
+// Of a sequence, more room is nothing yet: it has the elements that are set.
+static void handle_resize(tf_import* n) {
+  import_node* e = &n->node;
+  carnot_value *list = n->inputs[0], *size = scalar_index(n, n->inputs[1]);
+  static const int64_t kOne[] = {1};
+  if (!is_dense(list)) {
+    carnot_value* length = import_op(e, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list);
+    carnot_value* is_less = import_binary(e, CARNOT_FN_LESS, size, length);
+    n->outputs[0] = shorter_if(n, is_less, list, size, cut_list);
+    return;
+  }
+  carnot_value* kept = cut(e, list, size);
+  const int rank = import_rank(e, list);
+  int64_t none[2 * CARNOT_MAX_RANK] = {0};
+  carnot_value* missing = import_binary(e, CARNOT_FN_SUB, import_reshape_to(e, size, kOne, 1),
+                                        import_shape_part(e, kept, 0, 1));
+  if (n->node.status) return;
+  carnot_value* widths[3] = {import_ints(e, none, (size_t)rank), missing,
+                             import_ints(e, none, (size_t)rank - 1)};
+  n->outputs[0] =
+      import_op(e, CARNOT_OP_PAD, NULL, 3, kept, import_concat(e, 0, widths, rank > 1 ? 3 : 2),
+                import_number(e, list, 0));
 }
 
 static void handle_length(tf_import* n) {
@@ -280,6 +333,7 @@ static const tf_row kRows[] = {
     {"TensorListPushBack", handle_push, 2, 2, 0, NULL, NULL},
     {"TensorListStack", handle_stack, 2, 3, 0, NULL, NULL},
     {"TensorListGather", handle_list_gather, 3, 3, 0, NULL, NULL},
+    {"TensorListResize", handle_resize, 2, 2, 0, NULL, NULL},
     {"TensorListLength", handle_length, 1, 1, 0, NULL, NULL},
 };
 const tf_row_table tf_rows_list = TF_ROW_TABLE(kRows);

@@ -107,10 +107,17 @@ static void handle_gather(tf_import* n) {
   if (value) n->outputs[0] = import_gather(&n->node, value, tf_int64(n, n->inputs[1]), 0);
 }
 
+// A variable is what the bundle holds.
+static void handle_is_initialized(tf_import* n) {
+  n->outputs[0] = import_number_of(&n->node, CARNOT_DTYPE_BOOL, 1);
+}
+
 static const tf_row kRows[] = {
     {"VarHandleOp", tf_handle_resource, 0, 0, 0, NULL, NULL},
     {"ReadVariableOp", handle_read, 1, 1, 0, NULL, NULL},
     {"ResourceGather", handle_gather, 2, 2, 0, NULL, NULL},
+    {"VarIsInitializedOp", handle_is_initialized, 1, 1, 0, NULL, NULL},
+    {"IsVariableInitialized", handle_is_initialized, 1, 1, 0, NULL, NULL},
     {"VariableV2", handle_variable, 0, 0, 0, NULL, NULL},
     {"Variable", handle_variable, 0, 0, 0, NULL, NULL},
 };

@@ -226,7 +226,7 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
 #define RECURRENT_TACTIC                                                                    \
   .reject = recurrent_reject, .prepare = recurrent_prepare, .validate = recurrent_validate, \
   .uses_input = recurrent_uses_input, .configure = carnot_cpu_recurrent_configure,          \
-  .run = carnot_cpu_recurrent_run, .work = recurrent_work
+  .run = carnot_cpu_recurrent_run, .work = recurrent_work, .empty_inputs = true
 CARNOT_CPU_TACTICS(lstm_f32, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
 CARNOT_CPU_F16_TACTICS(lstm_f16, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
 CARNOT_CPU_BF16_TACTICS(lstm_bf16, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
