@@ -97,8 +97,8 @@ carnot_status* cli_parse_model(const char* path, const cli_build_options* option
   if (kind == MODEL_CAFFE) return parse_caffe(path, options, out_network);
   if (kind == MODEL_TENSORFLOW) return parse_tensorflow(path, options, out_network);
   // The parser names what a file that is no model at all is; that comes before its flags.
-  CLI_TRY(carnot_onnx_parse_file_with(path, options->onnx_flags | CARNOT_ONNX_KEEP_NODES,
-                                      out_network));
+  CLI_TRY(
+      carnot_onnx_parse_file_with(path, options->onnx_flags | CARNOT_ONNX_KEEP_NODES, out_network));
   carnot_status* status = check_flags(path, kind, options);
   if (status) carnot_network_destroy(*out_network);
   return status;
