@@ -33,12 +33,14 @@ static A bits_as(B from) {
 static double __longlong_as_double(long long v) { return bits_as<double>(v); }
 static long long __double_as_longlong(double v) { return bits_as<long long>(v); }
 static float __int_as_float(int v) { return bits_as<float>(v); }
+static int __float_as_int(float v) { return bits_as<int>(v); }
 static float __uint_as_float(unsigned v) { return bits_as<float>(v); }
 static unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
 static double __dmul_rn(double a, double b) { return a * b; }
 static double __dadd_rn(double a, double b) { return a + b; }
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
+static float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static float __fsub_rn(float a, float b) { return a - b; }
 static float __fdiv_rn(float a, float b) { return a / b; }
 static int __float2int_rn(float v) {
@@ -209,15 +211,13 @@ static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long
   bring_near(e.residual, far);
 }
 // The sums by the parameters, weights of filter n from row(n) on; the epilogue is the kernels' own.
-template <class X, class ROW>
-static void run_int8(carnot_cuda_gemm_tile_params p, carnot_cuda_int8_epilogue& epilogue, X outside,
-                     unsigned long long far, ROW row) {
-  p = near_params<carnot_cuda_gemm_tile_params>(&p, far);
-  bring_epilogue_near(epilogue, far);
+template <class X, bool NARROW, class ROW>
+static void run_int8_as(const carnot_cuda_gemm_tile_params& p,
+                        const carnot_cuda_int8_epilogue& epilogue, X outside, ROW row) {
   int8_epilogue out;
   out.keep(epilogue, p.y, p.rows, p.filters);
   for (int n = 0; n < p.filters / 8; n++) {
-    out.read_channels(epilogue, n);
+    out.read_channels<NARROW>(epilogue, n);
     for (i64 m = 0; m < p.rows; m++) {
       i64 column = m % p.out_columns, line = m / p.out_columns % p.out_rows,
           image = m / p.out_columns / p.out_rows;
@@ -233,15 +233,25 @@ static void run_int8(carnot_cuda_gemm_tile_params p, carnot_cuda_int8_epilogue& 
       }
       byte8 residual = out.residual_at(m, n);
       if (out.form == CARNOT_CUDA_INT8_REQUANTIZE)
-        out.put<CARNOT_CUDA_INT8_REQUANTIZE>(sums, residual, m, n);
+        out.put<CARNOT_CUDA_INT8_REQUANTIZE, true, NARROW>(sums, residual, m, n);
       else if (out.form == CARNOT_CUDA_INT8_RESIDUAL)
-        out.put<CARNOT_CUDA_INT8_RESIDUAL>(sums, residual, m, n);
+        out.put<CARNOT_CUDA_INT8_RESIDUAL, true, NARROW>(sums, residual, m, n);
       else if (out.form == CARNOT_CUDA_INT8_TWICE)
-        out.put<CARNOT_CUDA_INT8_TWICE>(sums, residual, m, n);
+        out.put<CARNOT_CUDA_INT8_TWICE, true, NARROW>(sums, residual, m, n);
       else
         out.put<CARNOT_CUDA_INT8_GENERAL>(sums, residual, m, n);
     }
   }
+}
+template <class X, class ROW>
+static void run_int8(carnot_cuda_gemm_tile_params p, carnot_cuda_int8_epilogue& epilogue, X outside,
+                     unsigned long long far, ROW row) {
+  p = near_params<carnot_cuda_gemm_tile_params>(&p, far);
+  bring_epilogue_near(epilogue, far);
+  if (epilogue.form != CARNOT_CUDA_INT8_GENERAL && int8_epilogue::is_narrow(epilogue, p.filters))
+    run_int8_as<X, true>(p, epilogue, outside, row);
+  else
+    run_int8_as<X, false>(p, epilogue, outside, row);
 }
 template <class X>
 static void run_gemm_int8(const void* given, unsigned long long far) {

@@ -125,16 +125,23 @@ def test_gemm_at_extremes(
 
 
 def epilogues(
-    x: np.ndarray, x_zero: int, w: np.ndarray, window: tuple[int, int, int], epilogue: str
+    x: np.ndarray, x_zero: int, w: np.ndarray, window: tuple[int, int, int], epilogue: str, is_wide: bool = False
 ) -> tuple[str, np.ndarray, Model]:
-    """A convolution with one of the three epilogues: its output, what it must be, and the model."""
+    """A convolution with one of the three epilogues: its output, what it must be, and the model.
+
+    With |is_wide| the sums of the last channel exceed 2^22.
+    """
     _, stride, pad = window
     w_scale = (RNG.random(len(w)) * 0.01 + 0.001).astype(F)
     m = Model()
     a = m.dequantize(m.input("x", x), F(0.0217), x.dtype.type(x_zero))
     b = m.dequantize(m.constant(w), w_scale, np.zeros(len(w), np.int8), axis=0)
-    y = m.node("Conv", a, b, pads=[pad] * 4, strides=[stride] * 2)
+    bias = np.zeros(len(w), F)
+    bias[-1] = 1000 if is_wide else 0
+    y = m.node("Conv", a, b, m.constant(bias), pads=[pad] * 4, strides=[stride] * 2)
     sums = conv_sums(x, x_zero, w, 1, pad, stride)
+    sums += np.rint(bias / (np.float64(F(0.0217)) * w_scale)).astype(sums.dtype)[:, None, None]
+    assert is_wide == (np.abs(sums).max() >= 2**22) or w[0].size > 400
     r = numbers(np.uint8, *sums.shape)
     residual, scales = (r, F(0.31), 7), (F(0.0217), w_scale)
     if epilogue == "requantize":
@@ -151,6 +158,7 @@ def epilogues(
     return y, want, m
 
 
+@pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("tile", PINGPONG)
 @pytest.mark.parametrize("epilogue", ["requantize", "residual", "twice"])
 @pytest.mark.parametrize(
@@ -165,24 +173,26 @@ def epilogues(
     ],
 )
 def test_pingpong_convolution(
-    tmp_path: pathlib.Path, tile: str, epilogue: str, c: int, window: tuple[int, int, int], x_type: type, x_zero: int
-) -> None:
+    tmp_path: pathlib.Path, tile: str, epilogue: str, c: int, window: tuple[int, int, int], x_type: type, x_zero: int,
+    is_wide: bool,
+) -> None:  # fmt: skip
     side = (13 if is_stand_in() else 67) * window[1]  # the tactics want a tile for every other multiprocessor
-    filters = int(tile.split("x")[1]) + 24
+    filters = int(tile.split("x")[1]) + (24 if epilogue == "requantize" else 16)
     x, w = numbers(x_type, 2, c, side, side), numbers(np.int8, filters, c, window[0], window[0])
-    y, want, m = epilogues(x, x_zero, w, window, epilogue)
+    y, want, m = epilogues(x, x_zero, w, window, epilogue, is_wide)
     (got,) = has_run(m, tmp_path, {y: want.dtype.type}, f"cuda_gemm_int8_pingpong_{tile}")
     assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
 
 
+@pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("epilogue", ["requantize", "residual", "twice"])
 @pytest.mark.parametrize(("x_type", "x_zero"), [(np.uint8, 77), (np.int8, -128)])
 @pytest.mark.parametrize(("c", "filters"), [(8, 8), (24, 144), (32, 16), (64, 256), (88, 40), (128, 104)])
 def test_convolution_of_small_depth(
-    tmp_path: pathlib.Path, c: int, filters: int, x_type: type, x_zero: int, epilogue: str
+    tmp_path: pathlib.Path, c: int, filters: int, x_type: type, x_zero: int, epilogue: str, is_wide: bool
 ) -> None:
     x, w = numbers(x_type, 2, c, 37, 29), numbers(np.int8, filters, c, 1, 1)
-    y, want, m = epilogues(x, x_zero, w, (1, 1, 0), epilogue)
+    y, want, m = epilogues(x, x_zero, w, (1, 1, 0), epilogue, is_wide)
     (got,) = has_run(m, tmp_path, {y: want.dtype.type}, "cuda_gemm_int8_small")
     assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
 
@@ -205,10 +215,16 @@ def test_pingpong_gemm(tmp_path: pathlib.Path, tile: str, k: int) -> None:
     ("c", "filters", "k", "stride"), [(3, 64, 7, 2), (3, 32, 3, 2), (1, 8, 5, 1), (4, 104, 8, 2), (2, 40, 1, 1)]
 )
 @pytest.mark.parametrize("y_zero", [0, 31])
-def test_stem(tmp_path: pathlib.Path, x_type: type, zero: int, c: int, filters: int, k: int, stride: int, y_zero: int) -> None:
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_stem(
+    tmp_path: pathlib.Path, x_type: type, zero: int, c: int, filters: int, k: int, stride: int, y_zero: int,
+    is_wide: bool,
+) -> None:  # fmt: skip
     x, w = numbers(x_type, 3, c, 75, 66), numbers(np.int8, filters, c, k, k)
-    x[0], w[0] = np.iinfo(x_type).max, -128
+    x[0], w[0] = np.iinfo(x_type).max, -128 if is_wide else 3
     bias, w_scale = RNG.standard_normal(filters).astype(F) * 9, (RNG.random(filters) * 0.01 + 0.001).astype(F)
+    if is_wide:
+        bias[-1] = 1000
     m = Model()
     a = m.dequantize(m.input("x", x), F(0.02), x_type(zero))
     b = m.dequantize(m.constant(w), w_scale, np.zeros(filters, np.int8), axis=0)

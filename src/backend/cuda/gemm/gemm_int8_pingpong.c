@@ -10,7 +10,9 @@ enum {
   kGroup = 32,  // filters that are permuted together
   kVector = 16,
   kMostTiles = 1 << 22,
-  kMostShared = 226 << 10
+  kFewestStages = 4,  // beside weights that stay
+  kMostShared = 226 << 10,
+  kAlignment = 1024  // of the stages
 };
 
 typedef struct pingpong_config {
@@ -22,7 +24,7 @@ typedef struct pingpong_state {
   CUfunction function;
   carnot_cuda_gemm_tile_params gemm;
   int images, taps, chunks, pitch, down, across, stages;
-  bool is_window;
+  bool is_window, keeps_weights;
   int64_t grid[3];
   size_t shared_bytes;
 } pingpong_state;
@@ -37,6 +39,12 @@ static size_t weight_bytes(const carnot_cuda_gemm_int8* p) {
 
 // ---- build ----
 
+// Bytes of a residual tile that TMA loads.
+static int64_t slot_of(const carnot_tactic* tactic, const carnot_cuda_gemm_int8* p) {
+  const pingpong_config* tile = tactic->config;
+  return p->region.residual < 0 ? 0 : CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(tile->columns);
+}
+
 // TMA fills with zeros outside of the image.
 static bool reads_outside(const carnot_sliding_window* w) {
   bool outside = w->auto_pad != CARNOT_PAD_NOTSET && w->auto_pad != CARNOT_PAD_VALID;
@@ -44,9 +52,11 @@ static bool reads_outside(const carnot_sliding_window* w) {
   return outside;
 }
 
-static const char* unfit(const carnot_cuda_gemm_int8* p) {
+static const char* unfit(const carnot_tactic* tactic, const carnot_cuda_gemm_int8* p) {
   if (p->channels % kVector) return "channels are no multiple of 16";
   if (p->filters % 8) return "output channels are no multiple of 8";
+  if (slot_of(tactic, p) && p->filters % kVector)
+    return "the residual's channels are no multiple of 16";
   if (carnot_cuda_int8_region_form(&p->region) == CARNOT_CUDA_INT8_GENERAL)
     return "the epilogue holds more than a residual of bytes and a bound";
   if (p->is_conv && p->region.x_zero && reads_outside(&p->window))
@@ -61,7 +71,7 @@ static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t
   carnot_quantized_region view;
   carnot_quantized_shape shape;
   const char* why = carnot_cuda_gemm_int8_read(problem, &view, &p, &shape, reason, size);
-  if (!why) why = unfit(&p);
+  if (!why) why = unfit(problem->tactic, &p);
   if (why) return why;
   if (cuda->major != 9 || cuda->minor) return "needs sm_90";
   if (p.is_conv &&
@@ -101,7 +111,7 @@ static carnot_status* pingpong_prepare(const carnot_problem* problem, carnot_pre
 
 static carnot_status* pingpong_validate(const carnot_step_view* step) {
   CARNOT_TRY(carnot_cuda_gemm_int8_validate(step, weight_bytes));
-  const char* why = unfit(step->params);
+  const char* why = unfit(step->tactic, step->params);
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   return NULL;
 }
@@ -131,6 +141,17 @@ static carnot_status* check_window(const carnot_cuda_gemm_tile_params* t, int ke
   return NULL;
 }
 
+// Divides |room| bytes of shared memory among stages, |slots| of residuals, and, where they fit,
+// the weights of the only column of tiles.
+static void size_stages(pingpong_state* s, int columns, int64_t slots, int64_t room) {
+  const int64_t x = (int64_t)kRows * s->pitch, w = (int64_t)columns * s->pitch,
+                all_w = w * s->taps * s->chunks;
+  s->keeps_weights = s->across == 1 && slots + all_w + kFewestStages * x <= room;
+  const int64_t kept = s->keeps_weights ? all_w : 0, stage = s->keeps_weights ? x : x + w;
+  s->stages = (int)carnot_min_i64((room - slots - kept) / stage, CARNOT_CUDA_GEMM_TMA_STAGES);
+  s->shared_bytes = (size_t)(kAlignment + s->stages * stage + kept + slots);
+}
+
 static carnot_status* pingpong_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                          const carnot_operand* outputs, void* state,
                                          size_t* out_workspace_bytes) {
@@ -154,11 +175,9 @@ static carnot_status* pingpong_configure(const carnot_step_view* step, const car
   s->pitch = pitch_of(p->channels);
   s->chunks = (int)carnot_ceildiv(p->channels, s->pitch);
   s->down = (int)down, s->across = (int)across;
-  const int64_t stage = (kRows + tile->columns) * s->pitch,
-                resident = CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(tile->columns);
-  s->stages =
-      (int)carnot_min_i64((kMostShared / resident - 1024) / stage, CARNOT_CUDA_GEMM_TMA_STAGES);
-  s->shared_bytes = (size_t)(1024 + s->stages * stage);
+  const int64_t resident = CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(tile->columns);
+  size_stages(s, tile->columns, CARNOT_CUDA_GEMM_PINGPONG_SLOTS * slot_of(step->tactic, p),
+              kMostShared / resident - kAlignment);
   s->grid[0] = carnot_min_i64(down * across, cuda->base.multiprocessor_count * resident);
   s->grid[1] = s->grid[2] = 1;
   CARNOT_TRY(carnot_cuda_kernel(cuda, p->region.x_signed ? tile->i8 : tile->u8, &s->function));
@@ -185,6 +204,7 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
                .chunks = s->chunks,
                .is_window = s->is_window,
                .stages = s->stages,
+               .keeps_weights = s->keeps_weights,
                .pitch = s->pitch,
                .down = s->down,
                .across = s->across},
@@ -194,6 +214,10 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   CARNOT_TRY(carnot_cuda_tma_describe_byte_filters(cuda, step->constants[CARNOT_CUDA_INT8_WEIGHTS],
                                                    padded_filters(p), s->taps, (int)p->channels,
                                                    s->pitch, tile->columns, &params.gemm.w));
+  if (slot_of(step->tactic, p))
+    CARNOT_TRY(carnot_cuda_tma_describe_byte_rows(cuda, params.epilogue.residual, s->gemm.rows,
+                                                  s->gemm.filters, tile->columns, kRows,
+                                                  &params.residual));
   return carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_GEMM_PINGPONG_THREADS,
                                      kOne, s->shared_bytes, &params);
 }

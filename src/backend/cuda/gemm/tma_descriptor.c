@@ -123,6 +123,12 @@ carnot_status* carnot_cuda_tma_describe_byte_filters(carnot_cuda* cuda, const vo
   return map_tiled(cuda, byte_of(depth), weights, 3, dims, strides, box, out);
 }
 
+carnot_status* carnot_cuda_tma_describe_byte_rows(carnot_cuda* cuda, const void* address,
+                                                  int64_t rows, int columns, int depth, int height,
+                                                  carnot_cuda_tma_descriptor* out) {
+  return map_rows(cuda, byte_of(depth), address, rows, columns, height, out);
+}
+
 carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) {

@@ -41,5 +41,9 @@ carnot_status* carnot_cuda_tma_describe_bytes(carnot_cuda* cuda,
 carnot_status* carnot_cuda_tma_describe_byte_filters(
     carnot_cuda* cuda, const void* weights, int64_t filters, int taps, int channels, int depth,
     int height, carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+// Boxes of |height| rows of the bytes [rows, columns]; columns are a multiple of 16.
+carnot_status* carnot_cuda_tma_describe_byte_rows(carnot_cuda* cuda, const void* address,
+                                                  int64_t rows, int columns, int depth, int height,
+                                                  carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_

@@ -62,7 +62,7 @@ const char* carnot_cuda_int8_region_read(const carnot_problem* problem, int chan
   if (has_residual && out->residual_type == CARNOT_CUDA_INT8_NONE)
     return "the residual is not float32, int8 or uint8";
   why = read_activation(view, &numbers, out);
-  if (!why && out->is_twice) out->reciprocal = carnot_cuda_int8_region_reciprocal(out);
+  if (!why && out->is_twice) carnot_cuda_int8_region_set_factors(out);
   return why ? why
              : carnot_quantized_check_channels(problem, view, &numbers, shape, &out->largest_scale,
                                                reason, size);
@@ -83,6 +83,32 @@ static void add_constant(carnot_prepared* out, int index, const char* packing, v
   out->constants[index].bytes = bytes;
 }
 
+// Whether sums and results keep to CARNOT_CUDA_INT8_NARROW_SUM for all x.
+static bool is_narrow(const carnot_tensor* weights, const carnot_cuda_int8_region* region,
+                      const carnot_quantized_shape* shape, const int8_t* centered,
+                      const int32_t* bias, const float* scale) {
+  const double bound = CARNOT_CUDA_INT8_NARROW_SUM,
+               residual = 512 * fabs((double)region->residual_scale);
+  const int64_t least = region->x_signed ? -128 : 0,
+                inner = carnot_dims_count(weights->dims + shape->axis + 1,
+                                          weights->rank - shape->axis - 1),
+                outer = carnot_dims_count(weights->dims, shape->axis);
+  for (int64_t n = 0; n < shape->channels; n++) {
+    int64_t low = bias[n], high = bias[n];
+    for (int64_t o = 0; o < outer; o++)
+      for (int64_t i = 0; i < inner; i++) {
+        const int64_t w = centered[(o * shape->channels + n) * inner + i];
+        low += w * (w > 0 ? least : least + 255), high += w * (w > 0 ? least + 255 : least);
+      }
+    const double most = (double)carnot_max_i64(-low, high);
+    // Form TWICE has a bound of its own before it rounds.
+    if (!(most < bound) ||
+        (!region->is_twice && !(most * fabs((double)scale[n]) + residual < bound)))
+      return false;
+  }
+  return true;
+}
+
 carnot_status* carnot_cuda_int8_region_prepare(const carnot_problem* problem,
                                                const carnot_quantized_region* view,
                                                const carnot_cuda_int8_region* region,
@@ -93,14 +119,17 @@ carnot_status* carnot_cuda_int8_region_prepare(const carnot_problem* problem,
   const size_t channels = (size_t)shape->channels;
   carnot_quantized_numbers numbers;
   CARNOT_TRY(carnot_arena_try(out->arena, channels, sizeof(int32_t), "a bias", &bias));
-  CARNOT_TRY(carnot_arena_try(out->arena, channels, sizeof(float), "scales", &scale));
+  CARNOT_TRY(carnot_arena_try(out->arena, channels + 1, sizeof(float), "scales", &scale));
   const char* why = carnot_quantized_read_numbers(problem, view, &numbers, reason, sizeof(reason));
   if (!why)
     why = carnot_quantized_make_channels(problem, view, &numbers, shape, region->x_zero, centered,
                                          bias, scale, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
+  ((float*)scale)[channels] =
+      is_narrow(problem->inputs[view->weights.value].tensor, region, shape, centered, bias, scale);
   add_constant(out, CARNOT_CUDA_INT8_BIAS, "i32 bias", bias, channels * sizeof(int32_t));
-  add_constant(out, CARNOT_CUDA_INT8_SCALES, "f32 scales", scale, channels * sizeof(float));
+  add_constant(out, CARNOT_CUDA_INT8_SCALES, "f32 scales, narrow", scale,
+               (channels + 1) * sizeof(float));
   out->constant_count = CARNOT_CUDA_INT8_CONSTANTS;
   for (uint32_t i = 0; i < problem->input_count; i++)
     if ((int64_t)i != region->x && (int64_t)i != region->residual)
@@ -127,7 +156,7 @@ carnot_status* carnot_cuda_int8_region_validate(const carnot_cuda_int8_region* r
   const size_t* bytes = step->constant_bytes;
   CARNOT_CHECK(bytes[CARNOT_CUDA_INT8_WEIGHTS] == weight_bytes &&
                    bytes[CARNOT_CUDA_INT8_BIAS] == (size_t)channels * sizeof(int32_t) &&
-                   bytes[CARNOT_CUDA_INT8_SCALES] == (size_t)channels * sizeof(float),
+                   bytes[CARNOT_CUDA_INT8_SCALES] == ((size_t)channels + 1) * sizeof(float),
                INVALID_MODEL,
                "weights of %zu bytes, a bias of %zu and scales of %zu; weights of %zu and vectors "
                "of %lld channels are required",
@@ -219,7 +248,8 @@ carnot_cuda_int8_epilogue carnot_cuda_int8_region_epilogue(const carnot_cuda_int
                                  .b = r->b,
                                  .output = r->output,
                                  .divisor = r->divisor,
-                                 .reciprocal = r->reciprocal,
+                                 .inner_factor = r->inner_factor,
+                                 .residual_factor = r->residual_factor,
                                  .zero_point = r->zero_point,
                                  .low = r->low,
                                  .high = r->high};

@@ -21,8 +21,8 @@ typedef struct carnot_cuda_int8_region {
   int32_t output;  // carnot_cuda_int8_type
   float divisor;
   int32_t zero_point, low, high;
-  float largest_scale;  // of the scales of channels
-  float reciprocal;     // of form TWICE; 0: none gives the bytes of the division
+  float largest_scale;                  // of the scales of channels
+  float inner_factor, residual_factor;  // of form TWICE; 0: none give the bytes of the division
 } carnot_cuda_int8_region;
 
 // Constants of a prepared step.
@@ -65,10 +65,10 @@ carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* 
                                                  const carnot_operand* output) CARNOT_MUST_USE;
 // Checks a stored window of one or two dimensions. INVALID_MODEL.
 carnot_status* carnot_cuda_int8_window_check(const carnot_sliding_window* window) CARNOT_MUST_USE;
-// A number that stands for the division by the divisor: all pairs of an inner byte and a byte of
-// the residual give the same result. It is the rounded reciprocal or a neighbour of it; 0: none
-// serves.
-float carnot_cuda_int8_region_reciprocal(const carnot_cuda_int8_region* region);
+// Sets the factors of form TWICE: numbers next to the rounded quotients of both scales and the
+// divisor, with which all pairs of an inner byte and a byte of the residual give the bytes of the
+// division. They stay 0 where none do.
+void carnot_cuda_int8_region_set_factors(carnot_cuda_int8_region* region);
 // The form of the epilogue. Others than GENERAL take numbers whose arithmetic stays normal.
 carnot_cuda_int8_form carnot_cuda_int8_region_form(const carnot_cuda_int8_region* region);
 // The epilogue of a launch; borrows the step's constants and the residual of |inputs|.

@@ -34,6 +34,7 @@ struct conv_stem_int8 {
   int from[TILES][2];  // of the rows' windows in the patch
   u32 to[TILES][2];    // of the rows in the tile: row, column
   int8_epilogue out;
+  bool is_narrow;
 
   DEVICE_ONLY conv_stem_int8(const carnot_cuda_conv_stem_int8_params& params)
       : all(params), p(params.stem) {}
@@ -64,6 +65,7 @@ struct conv_stem_int8 {
             (lane & 3);
       }
     out.keep(all.epilogue, p.y, 0, p.filters);
+    is_narrow = int8_epilogue::is_narrow(all.epilogue, p.filters);
   }
 
   // The tile's image, and its first row and column of results.
@@ -126,7 +128,7 @@ struct conv_stem_int8 {
     }
   }
 
-  template <bool BOUNDED>
+  template <bool BOUNDED, bool NARROW>
   DEVICE_ONLY void finish(int tile, i32 (*sums)[TILES][4][4]) {
     tile_at at = find(tile);
     byte8* y = (byte8*)p.y;
@@ -135,7 +137,7 @@ struct conv_stem_int8 {
     for (int c = 0; c < CHUNKS; c++) {
       int n = first + c * 4;
       if (n >= pieces) continue;
-      out.read_channels(all.epilogue, n);
+      out.read_channels<NARROW>(all.epilogue, n);
 #pragma unroll
       for (int m = 0; m < TILES; m++)
 #pragma unroll
@@ -145,7 +147,7 @@ struct conv_stem_int8 {
           i32 v[8];
 #pragma unroll
           for (int e = 0; e < 8; e++) v[e] = sums[c][m][e >> 1][2 * r + (e & 1)];
-          byte8 bytes = out.template bytes_of<CARNOT_CUDA_INT8_REQUANTIZE, BOUNDED>(v, {});
+          byte8 bytes = out.template bytes_of<CARNOT_CUDA_INT8_REQUANTIZE, BOUNDED, NARROW>(v, {});
           if (row < p.out_rows && column < p.out_columns) y[pixel * pieces + n] = bytes;
         }
     }
@@ -165,10 +167,12 @@ struct conv_stem_int8 {
       if (next < p.tiles) read_patch(next);
       i32 sums[CHUNKS][TILES][4][4] = {};
       multiply(sums);
-      if (all.epilogue.is_bounded)
-        finish<true>(tile, sums);
+      if (!is_narrow)
+        finish<true, false>(tile, sums);
+      else if (all.epilogue.is_bounded)
+        finish<true, true>(tile, sums);
       else
-        finish<false>(tile, sums);
+        finish<false, true>(tile, sums);
     }
   }
 };

@@ -132,14 +132,15 @@ struct depthwise_int8_span {
       }
     }
   }
-  template <int FORM, bool BOUNDED>
+  template <int FORM, bool BOUNDED, bool NARROW>
   DEVICE_ONLY void finish(int8_epilogue& out) {
+    out.read_channels<NARROW>(p.epilogue, (int)at.c);
     i64 pixel = (at.image * p.rows + at.row) * p.columns + at.column;
 #pragma unroll
     for (int k = 0; k < SPAN; k++)
       if (at.column + k < p.columns)
-        out.put<FORM, BOUNDED>(sums[k], out.residual_at(pixel + k, (int)at.c), pixel + k,
-                               (int)at.c);
+        out.put<FORM, BOUNDED, NARROW>(sums[k], out.residual_at(pixel + k, (int)at.c), pixel + k,
+                                       (int)at.c);
   }
   DEVICE_ONLY void run() {
     u32 spans = (u32)(p.columns + SPAN - 1) / SPAN;
@@ -152,12 +153,13 @@ struct depthwise_int8_span {
     for (int r = 0; r < KERNEL; r++) add_line(y0 + r, x0, r);
     int8_epilogue out;
     out.keep(p.epilogue, p.y, (i64)p.images * p.rows * p.columns, p.channels);
-    out.read_channels(p.epilogue, (int)at.c);
     if (out.form != CARNOT_CUDA_INT8_REQUANTIZE)
-      finish<CARNOT_CUDA_INT8_GENERAL, true>(out);
+      finish<CARNOT_CUDA_INT8_GENERAL, true, false>(out);
+    else if (!int8_epilogue::is_narrow(p.epilogue, p.channels))
+      finish<CARNOT_CUDA_INT8_REQUANTIZE, true, false>(out);
     else if (p.epilogue.is_bounded)
-      finish<CARNOT_CUDA_INT8_REQUANTIZE, true>(out);
+      finish<CARNOT_CUDA_INT8_REQUANTIZE, true, true>(out);
     else
-      finish<CARNOT_CUDA_INT8_REQUANTIZE, false>(out);
+      finish<CARNOT_CUDA_INT8_REQUANTIZE, false, true>(out);
   }
 };

@@ -18,10 +18,12 @@ typedef struct carnot_cuda_gemm_int8_params {
 
 // The same by TMA, ping-pong (gemm_pingpong.cuh). Weights are [filters, taps, channels] with
 // filters padded to a multiple of 32 and permuted: row 32 q + 8 b + 2 t + e of them is filter 32 q
-// + 8 t + 2 b + e. |channels| is a multiple of 16; outside of the image x is 0.
+// + 8 t + 2 b + e. |channels| is a multiple of 16; outside of the image x is 0. Tiles of
+// CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT get the residual by TMA, boxes of a tile.
 typedef struct carnot_cuda_gemm_int8_pingpong_params {
-  carnot_cuda_gemm_pingpong_params gemm;  // boxes of 128; gate and c unused
-  carnot_cuda_int8_epilogue epilogue;     // of another form than GENERAL
+  carnot_cuda_gemm_pingpong_params gemm;  // gate and c unused
+  carnot_cuda_tma_descriptor residual;
+  carnot_cuda_int8_epilogue epilogue;  // of another form than GENERAL
 } carnot_cuda_gemm_int8_pingpong_params;
 
 // y[m,n] = epilogue(sum_k x[m,k] w[n,k]) of dense rows with small K, all weights of which a block
@@ -45,6 +47,8 @@ enum { CARNOT_CUDA_GEMM_INT8_SMALL_RESIDENT = 2 };  // blocks on a multiprocesso
 #define CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(X) X(64) X(96) X(128) X(192)
 // Blocks on a multiprocessor.
 #define CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(columns) ((columns) == 64 ? 2 : 1)
+// Bytes of a residual tile in shared memory; 0: the epilogue loads residuals itself.
+#define CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(columns) ((columns) == 64 || (columns) == 128 ? 128 * (columns) : 0)
 // X(rows, columns, stages, load) of each tile: |load| bytes of x at a time.
 #define CARNOT_CUDA_GEMM_INT8_SIZES(X) \
   X(16, 64, 8, 16) X(32, 64, 6, 16) X(64, 32, 6, 16) X(64, 64, 6, 16) X(64, 128, 5, 16) X(128, 32, 6, 16) \

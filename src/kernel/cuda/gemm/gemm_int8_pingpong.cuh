@@ -18,26 +18,45 @@ DEVICE void fetch_tap(u32 to, const void* map, int channel, int tap, int filter,
 
 template <class X, int BN>
 struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
-                                          CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN)> {
+                                          CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN),
+                                          CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN)> {
   typedef gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
-                        CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN)>
+                        CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN),
+                        CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN)>
       base_type;
   using base_type::has, base_type::piece, base_type::release, base_type::sum, base_type::depth;
-  using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
+  using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS, base_type::below;
   enum {
-    EARLY = BN == 96 || BN == 128
-  };  // reads of the next 32 columns: others lack the registers
+    SLOT = CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN),
+    EARLY = BN == 96 || BN == 128  // reads of the next 32 columns: others lack the registers
+  };
   const carnot_cuda_gemm_int8_pingpong_params& all;
+  bool is_narrow;
 
   DEVICE_ONLY gemm_int8_pingpong(const carnot_cuda_gemm_int8_pingpong_params& params)
-      : base_type(params.gemm), all(params) {}
+      : base_type(params.gemm), all(params) {
+    this->has_residual = params.epilogue.form != CARNOT_CUDA_INT8_REQUANTIZE;
+    is_narrow = int8_epilogue::is_narrow(params.epilogue, params.gemm.gemm.filters);
+  }
 
   DEVICE_ONLY void fetch_filters_of(u32 to, int step, int column, u32 barrier) {
     int tap = step / p.chunks;
     fetch_tap(to, &p.w, (step - tap * p.chunks) * depth(), tap, column, barrier);
   }
+  DEVICE_ONLY void fetch_residual(u32 to, int m, int column, u32 barrier) {
+    tma_load_tiled(to, &all.residual, column, m, barrier, 0, false);
+  }
+  // The residual of 8 columns in the slot, whose rows of BN bytes have the swizzle of that width.
+  DEVICE_ONLY byte8 staged(u32 slot, int i, int g) {
+    int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + below(i),
+        chunk = g * 2 + threadIdx.x % 4 / 2, flip = BN == 128 ? row % 8 : row / 2 % 4;
+    u32 at = slot + row * BN + ((chunk ^ flip) << 4) + threadIdx.x % 2 * 8;
+    byte8 v;
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.four[0]), "=r"(v.four[1]) : "r"(at));
+    return v;
+  }
 
-  // What the results of 32 columns need besides their sums.
+  // What the results of 32 columns need besides their sums; a residual that is not staged.
   struct added {
     half8 bias[2], scale[2];
     byte8 residual[4];
@@ -51,46 +70,49 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
       r.bias[i] = ((const half8*)all.epilogue.bias)[at + i];
       r.scale[i] = ((const half8*)all.epilogue.scale)[at + i];
     }
-    if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE)
+    if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE && !SLOT)
 #pragma unroll
       for (int i = 0; i < 4; i++)
         if (has(i, g)) r.residual[i] = ((const byte8*)all.epilogue.residual)[piece(i, g)];
     return r;
   }
-  template <int FORM, bool BOUNDED>
+  template <int FORM, bool BOUNDED, bool NARROW>
   DEVICE_ONLY void finish_as(int last) {
+    constexpr bool STAGED = FORM != CARNOT_CUDA_INT8_REQUANTIZE && SLOT;
     int8_epilogue out;
     out.keep(all.epilogue, p.gemm.y, p.gemm.rows, p.gemm.filters);
     added next = read<FORM>(0);
     wgmma_wait<0>();
     if (last >= 0) release(last);
+    if (STAGED && last >= 0) this->wait_for_residual();
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
       if (last >= 0 && g * 4 >= n + (int)threadIdx.x % 4) break;  // no lane has columns left
       asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
       added mine = EARLY || !g ? next : read<FORM>(g);
       if (EARLY && g + 1 < GROUPS) next = read<FORM>(g + 1);
-#pragma unroll
-      for (int e = 0; e < 8; e++) {
-        out.bias[e] = (i32)mine.bias[e / 4].two[e % 4];
-        out.scale[e] = __uint_as_float(mine.scale[e / 4].two[e % 4]);
-      }
+      out.use_channels<NARROW>(mine.bias, mine.scale);
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         i32 v[8];
 #pragma unroll
         for (int k = 0; k < 8; k++) v[k] = sum(i, g, k);
-        byte8 y = out.template bytes_of<FORM, BOUNDED>(v, mine.residual[i]);
+        byte8 residual = mine.residual[i];
+        if constexpr (STAGED) residual = staged(this->residual_slot(), i, g);
+        byte8 y = out.template bytes_of<FORM, BOUNDED, NARROW>(v, residual);
         if (has(i, g)) ((byte8*)p.gemm.y)[piece(i, g)] = y;
       }
     }
+    if (STAGED && last >= 0) this->release_residual();
   }
   template <int FORM>
   DEVICE_ONLY void finish_as(int last) {
-    if (all.epilogue.is_bounded)
-      finish_as<FORM, true>(last);
+    if (!is_narrow)
+      finish_as<FORM, true, false>(last);
+    else if (all.epilogue.is_bounded)
+      finish_as<FORM, true, true>(last);
     else
-      finish_as<FORM, false>(last);
+      finish_as<FORM, false, true>(last);
   }
   DEVICE_ONLY void finish(int last) {
     if (all.epilogue.form == CARNOT_CUDA_INT8_REQUANTIZE)

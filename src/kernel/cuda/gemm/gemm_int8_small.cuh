@@ -58,19 +58,7 @@ struct gemm_int8_small {
         }
       }
   }
-  DEVICE_ONLY void read_channels(int chunk) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      half8 b = bias[chunk * 8 + (lane & 3) * 2 + i], s = scale[chunk * 8 + (lane & 3) * 2 + i];
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        out.bias[i * 4 + e] = (i32)b.two[e];
-        out.scale[i * 4 + e] = __uint_as_float(s.two[e]);
-      }
-    }
-  }
-
-  template <int FORM, bool BOUNDED>
+  template <int FORM, bool BOUNDED, bool NARROW>
   DEVICE_ONLY void walk() {
     i64 warp = (i64)blockIdx.x * (THREADS / 32) + threadIdx.x / 32,
         warps = (i64)gridDim.x * (THREADS / 32);
@@ -100,7 +88,7 @@ struct gemm_int8_small {
               mma<X>::multiply(sums[t][j + 1], a[s][t], b.two[2], b.two[3]);
             }
           }
-        read_channels(c);
+        out.use_channels<NARROW>(bias + c * 8 + (lane & 3) * 2, scale + c * 8 + (lane & 3) * 2);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -108,7 +96,7 @@ struct gemm_int8_small {
             i32 v[8];
 #pragma unroll
             for (int e = 0; e < 8; e++) v[e] = sums[t][e >> 1][2 * h + (e & 1)];
-            byte8 y = out.template bytes_of<FORM, BOUNDED>(v, residual[t][h]);
+            byte8 y = out.template bytes_of<FORM, BOUNDED, NARROW>(v, residual[t][h]);
             i64 row = m + t * 16 + h * 8 + (lane >> 2);
             if (out.has(row, n)) ((byte8*)p.y)[row * out.filters + n] = y;
           }
@@ -117,10 +105,12 @@ struct gemm_int8_small {
   }
   template <int FORM>
   DEVICE_ONLY void walk() {
-    if (p.epilogue.is_bounded)
-      walk<FORM, true>();
+    if (!int8_epilogue::is_narrow(p.epilogue, p.filters))
+      walk<FORM, true, false>();
+    else if (p.epilogue.is_bounded)
+      walk<FORM, true, true>();
     else
-      walk<FORM, false>();
+      walk<FORM, false, true>();
   }
   DEVICE_ONLY void run() {
     start();

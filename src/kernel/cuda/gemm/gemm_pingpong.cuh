@@ -3,6 +3,9 @@
 // runs ahead, past the ends of tiles; two consumer warpgroups take tiles in turns: one multiplies
 // while the other runs its epilogue in registers and stores.
 //
+// Where there is one column of tiles and its weights fit, a block loads them once and keeps them.
+// Residual tiles may be loaded ahead too, to slots behind stages and weights.
+//
 // The filters of each 32 are permuted in shared memory: filter 8 t + 2 b + e is at 8 b + 2 t + e,
 // so that a lane's accumulators of four 8-column wgmma fragments are eight adjacent filters.
 #pragma once
@@ -22,14 +25,25 @@ DEVICE void give_registers() {
 }
 // SELF derives from this. It has fetch_filters_of(to, step, n, barrier), which loads the weights of
 // a step for the tile's columns from |n| on, and finish(last), the epilogue of a tile: |last| is
-// the stage that the tile's last wgmma reads, -1 where there is none. T: operand type of 1 or 2
-// bytes.
-template <class SELF, class T, class SUM, int BN, int PITCH = 128, int RESIDENT = 1>
+// the stage that the tile's last wgmma reads, -1 where there is none. With |SLOT|, the bytes of a
+// residual tile, it has fetch_residual(to, m, n, barrier), and |has_residual| says whether there is
+// one. T: operand type of 1 or 2 bytes.
+template <class SELF, class T, class SUM, int BN, int PITCH = 128, int RESIDENT = 1, int SLOT = 0>
 struct gemm_pingpong {
-  enum { BM = CARNOT_CUDA_GEMM_PINGPONG_ROWS, BAND = 16, GROUPS = BN / 32 };
+  enum {
+    BM = CARNOT_CUDA_GEMM_PINGPONG_ROWS,
+    BAND = 16,
+    GROUPS = BN / 32,
+    SLOTS = CARNOT_CUDA_GEMM_PINGPONG_SLOTS,
+    WARPS = 4  // of a group
+  };
   const carnot_cuda_gemm_pingpong_params& p;
   u32 base, full, empty;
-  int steps, tiles;
+  u32 kept, kept_full;                           // weights that stay
+  u32 residuals, residual_full, residual_empty;  // slots of residual tiles
+  bool has_residual = false;
+  int stage_bytes, steps, tiles;
+  int order;  // of the tile at hand among the block's
   SUM sums[2][BN / 8][4];
 
   struct place {
@@ -40,7 +54,10 @@ struct gemm_pingpong {
   DEVICE_ONLY SELF& self() { return *(SELF*)this; }
   DEVICE_ONLY int pitch() { return PITCH ? PITCH : p.pitch; }
   DEVICE_ONLY int depth() { return pitch() / (int)sizeof(T); }  // elements of a step
-  DEVICE_ONLY u32 stage_at(int stage) { return base + stage * (BM + BN) * pitch(); }
+  DEVICE_ONLY u32 stage_at(int stage) { return base + stage * stage_bytes; }
+  DEVICE_ONLY u32 weights_at(int stage, int s) {
+    return p.keeps_weights ? kept + s * BN * pitch() : stage_at(stage) + BM * pitch();
+  }
 
   // Bands of tiles, column by column, so that those at work at a time share rows and columns.
   DEVICE_ONLY place find(int tile) {
@@ -51,13 +68,21 @@ struct gemm_pingpong {
 
   DEVICE_ONLY void start() {
     extern __shared__ char memory[];
-    __shared__ u64 barriers[2 * CARNOT_CUDA_GEMM_TMA_STAGES];
-    base = (shared_address(memory) + 1023) & ~1023u;
-    full = shared_address(barriers), empty = full + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
+    __shared__ u64 barriers[2 * CARNOT_CUDA_GEMM_TMA_STAGES + 1 + 2 * SLOTS];
     steps = p.taps * p.chunks, tiles = p.down * p.across;
+    stage_bytes = (p.keeps_weights ? BM : BM + BN) * pitch();
+    base = (shared_address(memory) + 1023) & ~1023u;
+    kept = base + p.stages * stage_bytes;
+    residuals = kept + (p.keeps_weights ? steps * BN * pitch() : 0);
+    full = shared_address(barriers), empty = full + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
+    kept_full = empty + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
+    residual_full = kept_full + 8, residual_empty = residual_full + SLOTS * 8;
     if (threadIdx.x == 0) {
       for (int i = 0; i < p.stages; i++)
         barrier_init(full + i * 8, 1), barrier_init(empty + i * 8, 1);
+      barrier_init(kept_full, 1);
+      for (int i = 0; i < SLOTS; i++)
+        barrier_init(residual_full + i * 8, 1), barrier_init(residual_empty + i * 8, WARPS);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
@@ -66,21 +91,35 @@ struct gemm_pingpong {
   // ---- the thread that fetches ----
 
   DEVICE_ONLY void fetch_weights(int stage, int s, int n) {
-    barrier_expect(full + stage * 8, (BM + BN) * pitch());
-    self().fetch_filters_of(stage_at(stage) + BM * pitch(), s, n, full + stage * 8);
+    barrier_expect(full + stage * 8, stage_bytes);
+    if (!p.keeps_weights) self().fetch_filters_of(weights_at(stage, s), s, n, full + stage * 8);
+  }
+  DEVICE_ONLY void fetch_kept_weights() {
+    barrier_expect(kept_full, steps * BN * pitch());
+    for (int s = 0; s < steps; s++) self().fetch_filters_of(weights_at(0, s), s, 0, kept_full);
+  }
+  DEVICE_ONLY void fetch_residual_of(place at) {
+    int slot = order % SLOTS;
+    barrier_wait(residual_empty + slot * 8, (order / SLOTS & 1) ^ 1);
+    barrier_expect(residual_full + slot * 8, SLOT);
+    self().fetch_residual(residuals + slot * SLOT, at.m, at.n, residual_full + slot * 8);
   }
   DEVICE_ONLY void produce() {
     tma_cursor<carnot_cuda_gemm_pingpong_params> next{p, depth()};
     asm volatile("prefetch.tensormap [%0];\nprefetch.tensormap [%1];" ::"l"(&p.w), "l"(&p.x)
                  : "memory");
-    int ahead = lo(p.stages, steps), stage = 0;
+    int ahead = p.keeps_weights ? 0 : lo(p.stages, steps), stage = 0;
+    if (p.keeps_weights) fetch_kept_weights();
     for (int s = 0; s < ahead; s++) fetch_weights(s, s, find(blockIdx.x).n);
     wait_for_previous();
     u32 parity = 1;
+    order = 0;
 #pragma unroll 1
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, order++) {
       place at = find(tile);
       next.aim(at.m, 0);
+      if constexpr (SLOT)
+        if (has_residual) fetch_residual_of(at);
 #pragma unroll 1
       for (int s = 0; s < steps; s++) {
         if (ahead)
@@ -108,15 +147,15 @@ struct gemm_pingpong {
                                 b + 2 * slice, add);
   }
   // Leaves the last step under way; returns its stage.
-  DEVICE_ONLY int multiply(int count) {
-    int stage = count * steps, round = stage / p.stages, before = 0;
+  DEVICE_ONLY int multiply() {
+    int stage = order * steps, round = stage / p.stages, before = 0;
     stage -= round * p.stages;
     u32 parity = round & 1;
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
       u32 a = stage_at(stage);
       barrier_wait(full + stage * 8, parity);
-      u64 da = wgmma_descriptor(a, pitch()), db = wgmma_descriptor(a + BM * pitch(), pitch());
+      u64 da = wgmma_descriptor(a, pitch()), db = wgmma_descriptor(weights_at(stage, s), pitch());
       wgmma_begin();
       if constexpr (PITCH) {
 #pragma unroll
@@ -149,11 +188,21 @@ struct gemm_pingpong {
   DEVICE_ONLY SUM& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
   }
+  // The residual of the tile at hand is in its slot; and no longer needed, said by each warp.
+  DEVICE_ONLY u32 residual_slot() { return residuals + order % SLOTS * SLOT; }
+  DEVICE_ONLY void wait_for_residual() {
+    barrier_wait(residual_full + order % SLOTS * 8, order / SLOTS & 1);
+  }
+  DEVICE_ONLY void release_residual() {
+    asm volatile("bar.warp.sync -1;" ::: "memory");
+    if (threadIdx.x % 32 == 0) barrier_arrive(residual_empty + order % SLOTS * 8);
+  }
   // The second group has time until its first tile: it goes through the end of a tile that is
   // nowhere, so that the first group finds that code in the cache.
   DEVICE_ONLY void consume(int side) {
-    int count = side, tile = blockIdx.x + side * gridDim.x;
+    int tile = blockIdx.x + side * gridDim.x;
     bool rehearse = side;
+    order = side;
     if (side)
       asm volatile("bar.arrive 1, 256;" ::: "memory");
     else
@@ -163,7 +212,8 @@ struct gemm_pingpong {
       int last = -1;
       if (!rehearse) {
         asm volatile("bar.sync %0, 256;" ::"r"(1 + side) : "memory");
-        last = multiply(count);
+        if (p.keeps_weights && order == side) barrier_wait(kept_full, 0);
+        last = multiply();
         // The other group begins while the last step is multiplied.
         if (tile + (int)gridDim.x < tiles)
           asm volatile("bar.arrive %0, 256;" ::"r"(2 - side) : "memory");
@@ -175,7 +225,7 @@ struct gemm_pingpong {
         rehearse = false;
         wait_for_previous();
       } else {
-        count += 2, tile += 2 * gridDim.x;
+        order += 2, tile += 2 * gridDim.x;
       }
     }
   }

@@ -66,6 +66,7 @@ typedef struct carnot_cuda_gemm_pingpong_params {
   carnot_cuda_gemm_tile_params gemm;  // x and w unused
   int taps, chunks, is_window;        // as above
   int stages;
+  int keeps_weights;  // one column of tiles: its weights stay in shared memory, behind the stages
   int pitch;         // bytes of a box and of a row of a stage: 128, of bytes 64 too
   int down, across;  // tiles
   int gate;
@@ -76,6 +77,7 @@ typedef struct carnot_cuda_gemm_pingpong_params {
 // X(columns) of each tile.
 #define CARNOT_CUDA_GEMM_PINGPONG_SIZES(X) X(128) X(160) X(192)
 enum { CARNOT_CUDA_GEMM_PINGPONG_ROWS = 128, CARNOT_CUDA_GEMM_PINGPONG_THREADS = 384 };
+enum { CARNOT_CUDA_GEMM_PINGPONG_SLOTS = 4 };  // of residual tiles
 // clang-format on
 
 #endif  // CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_

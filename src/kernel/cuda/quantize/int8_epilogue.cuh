@@ -83,7 +83,7 @@ struct int8_epilogue {
   int filters;  // / 8
   int form, zero, low, high;
   u32 flip, residual_flip;
-  f32 residual_base, residual_scale, inner_low, inner_high, inner_scale, reciprocal;
+  f32 residual_base, residual_scale, inner_low, inner_high, inner_factor, residual_factor;
 
   DEVICE_ONLY void keep(const carnot_cuda_int8_epilogue& p, void* y, i64 row_count,
                         int filter_count) {
@@ -92,25 +92,52 @@ struct int8_epilogue {
     form = p.form, zero = p.zero_point + offset, low = p.low + offset, high = p.high + offset;
     flip = sign_flip(p.output), residual_flip = sign_flip(p.residual_type);
     residual_base = (f32)((1 << 23) + p.residual_zero + (residual_flip ? 128 : 0));
-    residual_scale = p.residual_scale, inner_scale = p.inner_scale;
+    residual_scale = p.residual_scale;
+    inner_factor = p.inner_factor, residual_factor = p.residual_factor;
     inner_low = (f32)(p.inner_low - p.inner_zero), inner_high = (f32)(p.inner_high - p.inner_zero);
-    reciprocal = p.reciprocal;
+  }
+  // Whether sums are narrow (CARNOT_CUDA_INT8_NARROW_SUM).
+  static DEVICE_ONLY bool is_narrow(const carnot_cuda_int8_epilogue& p, int filter_count) {
+    return p.scale[filter_count] != 0;
+  }
+  // 1.5 * 2^23 and its bits: adding it rounds to an integer, which is what the bits exceed these
+  // by.
+  static DEVICE_ONLY f32 magic() { return 12582912.0f; }
+  static DEVICE_ONLY i32 magic_bits() { return 0x4b400000; }
+  // f32(sum + bias[e]).
+  template <bool NARROW>
+  DEVICE_ONLY f32 float_of(i32 sum, int e) {
+    if constexpr (NARROW) return __fadd_rn(__int_as_float(sum + bias[e]), -magic());
+    return (f32)(sum + bias[e]);
+  }
+  // rint(v) + zero.
+  template <bool NARROW>
+  DEVICE_ONLY i32 integer_of(f32 v) {
+    if constexpr (NARROW) return __float_as_int(__fadd_rn(v, magic())) + (zero - magic_bits());
+    return __float2int_rn(v) + zero;
   }
   DEVICE_ONLY void pin() {
 #ifdef __CUDACC__
     asm volatile("" : "+l"(to), "+l"(residuals), "+l"(rows), "+r"(filters), "+r"(form));
     asm volatile("" : "+r"(zero), "+r"(low), "+r"(high), "+r"(flip));
-    asm volatile("" : "+f"(residual_scale), "+f"(reciprocal), "+f"(inner_scale));
+    asm volatile("" : "+f"(residual_scale), "+f"(inner_factor), "+f"(residual_factor));
 #endif
   }
-  DEVICE_ONLY void read_channels(const carnot_cuda_int8_epilogue& p, int n) {
-    for (int i = 0; i < 2 && n < filters; i++) {
-      half8 b = ((const half8*)p.bias)[n * 2 + i], s = ((const half8*)p.scale)[n * 2 + i];
+  // Biases and scales of the thread's columns, four numbers each.
+  template <bool NARROW = false>
+  DEVICE_ONLY void use_channels(const half8* b, const half8* s) {
+    for (int i = 0; i < 2; i++)
       for (int e = 0; e < 4; e++) {
-        bias[i * 4 + e] = (i32)b.two[e];
-        scale[i * 4 + e] = __uint_as_float(s.two[e]);
+        bias[i * 4 + e] = (i32)b[i].two[e] + (NARROW ? magic_bits() : 0);
+        scale[i * 4 + e] = __uint_as_float(s[i].two[e]);
       }
-    }
+  }
+  template <bool NARROW = false>
+  DEVICE_ONLY void read_channels(const carnot_cuda_int8_epilogue& p, int n) {
+    if (n >= filters) return;
+    const half8 *b = (const half8*)p.bias + n * 2, *s = (const half8*)p.scale + n * 2;
+    half8 both[2][2] = {{b[0], b[1]}, {s[0], s[1]}};
+    use_channels<NARROW>(both[0], both[1]);
   }
   DEVICE_ONLY bool has(i64 row, int n) { return row < rows && n < filters; }
   DEVICE_ONLY byte8 residual_at(i64 row, int n) {
@@ -121,23 +148,22 @@ struct int8_epilogue {
   }
 
   // The result's bytes by a form other than GENERAL. Without BOUNDED uint8 is the only bound.
-  template <int FORM, bool BOUNDED>
+  template <int FORM, bool BOUNDED, bool NARROW = false>
   DEVICE_ONLY byte8 bytes_of(const i32* sums, const byte8& residual) {
     i32 q[8];
 #pragma unroll
     for (int e = 0; e < 8; e++) {
-      f32 v = __fmul_rn((f32)(sums[e] + bias[e]), scale[e]);
+      f32 v = __fmul_rn(float_of<NARROW>(sums[e], e), scale[e]), r = 0;
+      if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE)
+        r = __fadd_rn(byte_float(residual.four[e / 4] ^ residual_flip, e % 4), -residual_base);
+      if constexpr (FORM == CARNOT_CUDA_INT8_RESIDUAL)
+        v = __fadd_rn(v, __fmul_rn(r, residual_scale));
       if constexpr (FORM == CARNOT_CUDA_INT8_TWICE) {
         v = fminf(fmaxf(v, inner_low), inner_high);
-        v = __fadd_rn(__fadd_rn(v, 12582912.0f), -12582912.0f);  // 1.5 * 2^23: to an integer
-        v = __fmul_rn(v, inner_scale);
+        v = __fadd_rn(__fadd_rn(v, magic()), -magic());
+        v = __fmaf_rn(v, inner_factor, __fmul_rn(r, residual_factor));
       }
-      if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE) {
-        f32 r = byte_float(residual.four[e / 4] ^ residual_flip, e % 4);
-        v = __fadd_rn(v, __fmul_rn(__fadd_rn(r, -residual_base), residual_scale));
-      }
-      if constexpr (FORM == CARNOT_CUDA_INT8_TWICE) v = __fmul_rn(v, reciprocal);
-      q[e] = __float2int_rn(v) + zero;
+      q[e] = integer_of<NARROW>(v);
       if constexpr (BOUNDED) q[e] = lo(hi(q[e], low), high);
     }
     return {{saturated4(q) ^ flip, saturated4(q + 4) ^ flip}};
@@ -176,13 +202,13 @@ struct int8_epilogue {
     ((byte8*)to)[at] = y;
   }
 
-  template <int FORM, bool BOUNDED = true>
+  template <int FORM, bool BOUNDED = true, bool NARROW = false>
   DEVICE_ONLY void put(const i32* sums, const byte8& residual, i64 row, int n) {
     if (!has(row, n)) return;
     i64 at = row * filters + n;
     if constexpr (FORM == CARNOT_CUDA_INT8_GENERAL)
       put_general(sums, residual, at);
     else
-      ((byte8*)to)[at] = bytes_of<FORM, BOUNDED>(sums, residual);
+      ((byte8*)to)[at] = bytes_of<FORM, BOUNDED, NARROW>(sums, residual);
   }
 };
