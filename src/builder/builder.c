@@ -1,11 +1,13 @@
 // The sequence of a build: graph and configuration → plan.
 #include "builder/builder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/device.h"
 #include "builder/analysis/accepts.h"
 #include "builder/lower/lower.h"
+#include "builder/measure/engine_benchmark.h"
 #include "builder/measure/timing_cache.h"
 #include "builder/select/selector.h"
 #include "builder/select/tuning.h"
@@ -43,8 +45,10 @@ static carnot_status* note_output_names(carnot_builder* builder) {
 static carnot_status* run_passes(carnot_builder* builder) {
   CARNOT_TRY(note_output_names(builder));
   const carnot_build_config* config = builder->config;
-  CARNOT_TRY(carnot_precision_constraints_apply(builder->graph, &config->typing, config->log,
-                                                config->user));
+  carnot_precision_constraints typing = config->typing;
+  typing.i8 = builder->ranges != NULL;
+  CARNOT_TRY(
+      carnot_precision_constraints_apply(builder->graph, &typing, config->log, config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
   CARNOT_TRY(carnot_apply_ranges(builder));
@@ -63,7 +67,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,
-                                .quantize = config->ranges && !config->device,
+                                .quantize = builder->ranges != NULL,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
@@ -101,6 +105,8 @@ static carnot_status* analyse_and_lower(carnot_builder* builder, carnot_plan** o
       carnot_analysis_weight_bytes(&analysis) > carnot_last_level_cache_bytes();
   carnot_status* status = carnot_candidates_init(&candidates, &analysis);
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
+  if (!status && builder->times_run)
+    status = carnot_plan_time_run(builder, tuning.device_hash, out_plan, &builder->run_ns);
   carnot_tuning_deinit(&tuning);
   carnot_candidates_deinit(&candidates);
   return status;
@@ -132,38 +138,83 @@ static carnot_status* open_memory(const carnot_graph* graph, carnot_builder* bui
   return NULL;
 }
 
-carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
+// A plan of |graph|. |trial| says what is built: its ranges, whether the run is timed.
+static carnot_status* build_plan(const carnot_graph* graph, carnot_builder* trial,
                                  carnot_plan** out_plan) {
   *out_plan = NULL;
-  carnot_builder builder = {.config = config};
-  builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
-  builder.machine =
-      (carnot_timing_machine){.hash = carnot_machine_hash(config->device),
-                              .threads = carnot_executor_thread_count(config->executor)};
   build_memory* memory;
-  CARNOT_TRY(open_memory(graph, &builder, &memory));
-  carnot_status* status = NULL;
-  builder.timing_cache = config->timing_cache;
-  if (!builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
-  builder.timings = (carnot_timings){builder.timing_cache, carnot_timing_cache_find,
-                                     carnot_timing_cache_get_or_insert};
-  if (config->time_budget_s > 0)
-    builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
+  CARNOT_TRY(open_memory(graph, trial, &memory));
   carnot_plan* plan = NULL;
-  if (!status) {
-    status = build(&builder, &plan);
-    status = carnot_arena_end(builder.memory, carnot_graph_end(builder.graph, status));
-    if (!status) status = carnot_arena_status(&plan->arena);
-    if (status) carnot_plan_destroy(plan);
-  }
-  if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
+  carnot_status* status = build(trial, &plan);
+  status = carnot_arena_end(trial->memory, carnot_graph_end(trial->graph, status));
+  if (!status) status = carnot_arena_status(&plan->arena);
   if (status) {
+    carnot_plan_destroy(plan);
     destroy_memory(memory);
     return status;
   }
-  if (config->strip) carnot_plan_strip(plan);
   plan->keep = memory;
   plan->drop = destroy_memory;
   *out_plan = plan;
   return NULL;
+}
+
+// With ranges 8 bits are allowed, not demanded: on an accelerator the network is built with and
+// without them, and the faster plan stays. A layer that was asked to compute in INT8 demands them.
+static carnot_status* build_faster_plan(const carnot_graph* graph, const carnot_builder* builder,
+                                        carnot_plan** out_plan) {
+  carnot_builder with = *builder, without = *builder;
+  carnot_plan* plain;
+  char message[256];
+  with.times_run = without.times_run = true;
+  without.ranges = NULL;
+  CARNOT_TRY(build_plan(graph, &with, out_plan));
+  if (with.run_ns == UINT64_MAX || with.must_quantize) return NULL;
+  carnot_graph_restore_constants(graph);
+  carnot_status* status = build_plan(graph, &without, &plain);
+  if (status) {
+    carnot_plan_destroy(*out_plan);
+    *out_plan = NULL;
+    return status;
+  }
+  const bool is_faster = with.run_ns <= without.run_ns;
+  snprintf(message, sizeof(message),
+           "a run takes %.1f us with the ranges of the calibration, %.1f us without: %s",
+           (double)with.run_ns * 1e-3, (double)without.run_ns * 1e-3,
+           is_faster ? "layers are quantized" : "they are not used");
+  if (is_faster)
+    carnot_builder_log(builder, "%s", message);
+  else
+    carnot_builder_warn(builder, message);
+  carnot_plan_destroy(is_faster ? plain : *out_plan);
+  if (!is_faster) *out_plan = plain;
+  return NULL;
+}
+
+// Whether time decides if ranges are used.
+static bool is_trial(const carnot_build_config* config) {
+  enum { kTimedLevel = 2 };
+  return config->ranges && config->device && config->device->ordinal >= 0 &&
+         config->level >= kTimedLevel;
+}
+
+carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
+                                 carnot_plan** out_plan) {
+  *out_plan = NULL;
+  carnot_builder builder = {.config = config, .ranges = config->ranges};
+  builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
+  builder.machine =
+      (carnot_timing_machine){.hash = carnot_machine_hash(config->device),
+                              .threads = carnot_executor_thread_count(config->executor)};
+  builder.timing_cache = config->timing_cache;
+  if (!builder.timing_cache) CARNOT_TRY(carnot_timing_cache_create(&builder.timing_cache));
+  builder.timings = (carnot_timings){builder.timing_cache, carnot_timing_cache_find,
+                                     carnot_timing_cache_get_or_insert};
+  if (config->time_budget_s > 0)
+    builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
+  carnot_status* status = is_trial(config) ? build_faster_plan(graph, &builder, out_plan)
+                                           : build_plan(graph, &builder, out_plan);
+  if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
+  if (!status && config->strip) carnot_plan_strip(*out_plan);
+  return status;
 }

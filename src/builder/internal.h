@@ -34,9 +34,13 @@ typedef struct carnot_builder {
   int64_t* guess_values;  // the same, with a guess for dimensions that only the run knows
   bool* guess_known;
   size_t symbol_count;
-  bool* symbol_static;    // by expression index: depends on the inputs' dimensions alone
-  bool* shape_inputs;     // by graph input: its elements decide shapes
-  bool is_last_lowering;  // what only lowering reads may go: candidates, originals of weights
+  bool* symbol_static;          // by expression index: depends on the inputs' dimensions alone
+  bool* shape_inputs;           // by graph input: its elements decide shapes
+  const carnot_ranges* ranges;  // the configuration's; NULL: this build is without them
+  bool times_run;               // sets |run_ns| to the time of a run on the accelerator
+  uint64_t run_ns;              // UINT64_MAX: it cannot be timed
+  bool must_quantize;           // a layer with ranges was asked to compute in INT8
+  bool is_last_lowering;        // what only lowering reads may go: candidates, originals of weights
   carnot_io_tensor *input_io, *output_io;  // by graph input and output
 } carnot_builder;
 

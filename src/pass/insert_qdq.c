@@ -2,11 +2,9 @@
 // operands of convolutions and GEMMs with constant weights.
 //
 //   activations: one quantize node a tensor, one dequantize node a reader. A range [-r, r] is int8
-//     with scale r / 127; another is uint8 with scale (max - min) / 255 on a CPU and int8 of its
-//     larger end on an accelerator, whose kernels have no zero points.
+//     with scale r / 127; another is uint8 with scale (max - min) / 255.
 //   weights: int8, scale = largest absolute value of an output channel / 127; of convolutions
-//   rounded
-//     so that errors cancel within a kernel and an output channel
+//     rounded so that errors cancel within a kernel and an output channel
 //   bias: int32, scale = product of the two
 //   the addition behind a convolution: its other operand where that is quantized anyway, or is the
 //     result of an earlier convolution
@@ -241,6 +239,7 @@ carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_opt
       quantize_layer(&m, node);
     else if (carnot_node_is_fn(node, CARNOT_FN_ADD))
       quantize_residual(&m, node);
+    if (node->precision == CARNOT_DTYPE_I8) node->precision = CARNOT_DTYPE_INVALID;  // it is done
   }
   CARNOT_TRY(m.status);
   return carnot_pass_constant_folding(graph, options);

@@ -72,12 +72,26 @@ static carnot_status* refuse(const typer* t, const carnot_node* node, carnot_dty
   return NULL;
 }
 
+static carnot_status* check_int8(const typer* t, const carnot_node* node, bool* out_holds) {
+  const char* why = NULL;
+  if (!t->typing->i8)
+    why = "the configuration does not allow it (INT8, --int8, with ranges of the tensors)";
+  else if (!carnot_takes_qdq(node))
+    why =
+        "8 bits are for convolutions and GEMMs with constant weights, and what is fused with them";
+  return why ? refuse(t, node, CARNOT_DTYPE_I8, why, out_holds) : NULL;
+}
+
 static carnot_status* check_request(const typer* t, const carnot_node* node, carnot_dtype dtype,
-                                    bool* out_holds) {
+                                    bool is_layer, bool* out_holds) {
   *out_holds = true;
+  if (is_layer && dtype == CARNOT_DTYPE_I8) return check_int8(t, node, out_holds);
   if (dtype == CARNOT_DTYPE_F32) return NULL;
   if (!carnot_dtype_is_half(dtype))
-    return refuse(t, node, dtype, "float32, float16 and bfloat16 can be asked for", out_holds);
+    return refuse(t, node, dtype,
+                  is_layer ? "float32, float16, bfloat16 and int8 can be asked for"
+                           : "float32, float16 and bfloat16 can be asked for",
+                  out_holds);
   if (!(dtype == CARNOT_DTYPE_F16 ? t->typing->f16 : t->typing->bf16))
     return refuse(t, node, dtype,
                   dtype == CARNOT_DTYPE_F16 ? "the configuration does not allow it (FP16, --fp16)"
@@ -94,7 +108,7 @@ static carnot_status* take_layer(typer* t, carnot_node* node) {
   if (request && gives_floats(node)) node->precision = request->types[0];
   bool holds;
   if (node->precision) {
-    CARNOT_TRY(check_request(t, node, node->precision, &holds));
+    CARNOT_TRY(check_request(t, node, node->precision, /*is_layer=*/true, &holds));
     if (!holds) node->precision = CARNOT_DTYPE_INVALID;
   }
   request = request_for(typing->outputs, typing->output_count, node, t->output_found);
@@ -106,7 +120,7 @@ static carnot_status* take_layer(typer* t, carnot_node* node) {
     if (!value->forced_dtype || value->forced_dtype == value->type.dtype ||
         !carnot_dtype_is_float(value->type.dtype))
       continue;
-    CARNOT_TRY(check_request(t, node, value->forced_dtype, &holds));
+    CARNOT_TRY(check_request(t, node, value->forced_dtype, /*is_layer=*/false, &holds));
     if (!holds) value->forced_dtype = CARNOT_DTYPE_INVALID;
   }
   return NULL;

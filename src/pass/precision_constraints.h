@@ -19,6 +19,7 @@ typedef struct carnot_precision_request {
 
 typedef struct carnot_precision_constraints {
   bool f16, bf16;  // may be chosen for layers of float32
+  bool i8;         // the same: tensors have ranges
   bool strong;     // types are the network's: nothing may be chosen or asked for
   carnot_constraint_mode constraints;
   const carnot_precision_request* layers;  // later ones override earlier ones

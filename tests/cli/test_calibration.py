@@ -120,6 +120,26 @@ def test_ranges_without_a_tensor_are_listed(model, tmp_path):
     assert "2 layers without a range of their input stay in floating point: second, head" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("ranges", "layers", "said"),
+    [
+        ("x: 3c010a14\nq: 3c010a14", "first:int8,second:int8", ""),
+        ("x: 3c010a14", "first:int8,second:int8", "layer second cannot obey the request for int8: its input q has no range"),
+        ("x: 3c010a14", "node_of_q:int8", "layer node_of_q cannot obey the request for int8: 8 bits are for convolutions"),
+    ],
+)
+def test_layers_that_are_asked_to_compute_in_int8(model, tmp_path, ranges, layers, said):
+    (tmp_path / "cache").write_text(f"TRT-8601-MinMaxCalibration\n{ranges}\n")
+    given = ("--int8", "--calib", tmp_path / "cache", "--precisionConstraints=obey", f"--layerPrecisions={layers}")
+    given = ("build", model, *given, "--output", tmp_path / "m.plan", *FAST)
+    if said:
+        assert said in fails(*given)
+        return
+    passes(*given)
+    shown = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
+    assert sum("u8s8" in layer["TacticName"] or "s8" in layer["TacticName"] for layer in shown) == 2, shown
+
+
 NAN = SAMPLES.copy()
 NAN[5, 0, 0, 0] = np.nan
 

@@ -33,8 +33,7 @@ static void warn(const carnot_builder* builder, const names* list, const char* o
 // Sets the range of |value|; counts it in |found|.
 static void set_range(const carnot_builder* builder, carnot_value* value, size_t* found) {
   double min, max;
-  if (!value || value->constant ||
-      !carnot_ranges_get(builder->config->ranges, value->name, &min, &max))
+  if (!value || value->constant || !carnot_ranges_get(builder->ranges, value->name, &min, &max))
     return;
   value->range[0] = min;
   value->range[1] = max;
@@ -51,7 +50,7 @@ static bool has_tensor(const carnot_block* block, const char* name) {
 }
 
 static void warn_of_unknown(const carnot_builder* builder, size_t found) {
-  const carnot_ranges* ranges = builder->config->ranges;
+  const carnot_ranges* ranges = builder->ranges;
   names unknown = {.size = 0};
   for (size_t i = 0; i < carnot_ranges_count(ranges) && found < carnot_ranges_count(ranges); i++) {
     if (has_tensor(builder->graph->main, carnot_ranges_name(ranges, i))) continue;
@@ -62,21 +61,22 @@ static void warn_of_unknown(const carnot_builder* builder, size_t found) {
 }
 
 carnot_status* carnot_apply_ranges(carnot_builder* builder) {
-  if (!builder->config->ranges) return NULL;
-  if (builder->config->device) {
-    carnot_builder_warn(builder,
-                        "the ranges of tensors are not used: on an accelerator only what the model "
-                        "itself quantizes computes in 8 bits");
-    return NULL;
-  }
+  if (!builder->ranges) return NULL;
   const carnot_block* block = builder->graph->main;
+  const bool obeys = builder->config->typing.constraints == CARNOT_CONSTRAINTS_OBEY;
   names without = {.size = 0};
   size_t found = 0;
   for (size_t i = 0; i < block->param_count; i++) set_range(builder, block->params[i], &found);
   for (const carnot_node* node = block->first; node; node = node->next) {
+    const bool is_asked = node->precision == CARNOT_DTYPE_I8;
     if (carnot_takes_qdq(node) && !carnot_value_is_constant(node->inputs[0]) &&
-        !carnot_value_has_range(node->inputs[0]))
+        !carnot_value_has_range(node->inputs[0])) {
+      CARNOT_CHECK(!is_asked || !obeys, INVALID_ARGUMENT,
+                   "layer %s cannot obey the request for int8: its input %s has no range",
+                   node->name, node->inputs[0]->name);
       add_name(&without, node->name);
+    }
+    builder->must_quantize |= is_asked;
     for (int i = 0; i < node->output_count; i++) set_range(builder, node->outputs[i], &found);
   }
   warn(builder, &without, "layer without a range of its input stays in floating point",

@@ -23,4 +23,11 @@ void carnot_engine_benchmark_use(carnot_engine_benchmark* benchmark, uint32_t st
 carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, int runs,
                                             uint64_t* out_ns) CARNOT_MUST_USE;
 
+
+// The least nanoseconds of a run of |*plan|, by the timing cache under |key| where it is known
+// there. UINT64_MAX where the plan cannot be timed: some input cannot be made up. After an error
+// *plan is NULL.
+carnot_status* carnot_plan_time_run(carnot_builder* builder, uint64_t key, carnot_plan** plan,
+                                    uint64_t* out_ns) CARNOT_MUST_USE;
+
 #endif  // CARNOT_BUILDER_MEASURE_ENGINE_BENCHMARK_H_
