@@ -23,7 +23,6 @@ void carnot_engine_benchmark_use(carnot_engine_benchmark* benchmark, uint32_t st
 carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, int runs,
                                             uint64_t* out_ns) CARNOT_MUST_USE;
 
-
 // The least nanoseconds of a run of |*plan|, by the timing cache under |key| where it is known
 // there. UINT64_MAX where the plan cannot be timed: some input cannot be made up. After an error
 // *plan is NULL.
