@@ -7,7 +7,9 @@
 //     rounded so that errors cancel within a kernel and an output channel
 //   bias: int32, scale = product of the two
 //   the addition behind a convolution: its other operand where that is quantized anyway, or is the
-//     result of an earlier convolution
+//     result of a later convolution
+//   max pooling in front of layers: its operand, with the range of its result
+//   a mean between two layers: its operand
 //
 // Weights are quantized by nodes over constants, which constant folding computes, so refit knows
 // how they were made. Layers without a range, and those that were asked to compute in another type,
@@ -182,9 +184,37 @@ static void mark_results(inserter* m, const carnot_value* value) {
   }
 }
 
+// Max pooling whose result layers alone read pools bytes: its operand is quantized with the range
+// of the result. These are the same numbers, as rounding and the maximum commute.
+static void quantize_maximum(inserter* m, carnot_value* value) {
+  carnot_node* pool = value->producer;
+  if (m->quantized[value->id] || !pool || pool->block != m->at->block ||
+      !carnot_op_has_trait(pool->op, CARNOT_TRAIT_MAXIMUM) || pool->input_count != 1 ||
+      pool->output_count != 1 || carnot_only_user(pool->inputs[0]) != pool ||
+      value->block_output_count)
+    return;
+  for (size_t i = 0; i < value->use_count; i++)
+    if (value->uses[i].input != 0 || !carnot_takes_qdq(value->uses[i].node)) return;
+  carnot_dtype dtype;
+  carnot_node* layer = m->at;
+  m->at = pool;
+  make_scale(m, value, &dtype);
+  carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, pool->inputs[0], m->scale[value->id],
+                            m->zero[value->id], /*axis=*/-1, dtype);
+  m->quantized[value->id] = add(m, pool->op, &pool->attrs, &q, 1);
+  m->at = layer;
+  if (m->status) return;
+  carnot_node* made = m->quantized[value->id]->producer;
+  made->name = pool->name;
+  made->order = pool->order;
+  made->is_unnamed = pool->is_unnamed;
+  made->type_name = pool->type_name;
+}
+
 static void quantize_layer(inserter* m, carnot_node* node) {
   carnot_value *x = node->inputs[0], *w = node->inputs[1];
   int axis = channel_axis(node);
+  quantize_maximum(m, x);
   carnot_value* x_back = rounded(m, x);
   carnot_value* w_scale = weight_scale(m, w, axis);
   carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, w, w_scale, NULL, axis, CARNOT_DTYPE_I8);
@@ -214,13 +244,40 @@ static void quantize_residual(inserter* m, carnot_node* node) {
     if (is_result(m, node->inputs[!i]) && is_quantizable(m, node->inputs[i]) &&
         (m->quantized[node->inputs[i]->id] || !is_result(m, node->inputs[i])))
       residual = i;
+  // Regions form in the order of the nodes: the earlier convolution takes the addition.
   if (residual < 0 && is_result(m, a) && is_result(m, b))
-    residual = carnot_node_comes_before(a->producer, b->producer) ? 0 : 1;
+    residual = carnot_node_comes_before(a->producer, b->producer) ? 1 : 0;
   if (residual < 0 || !is_quantizable(m, node->inputs[residual])) return;
   carnot_value* back = rounded(m, node->inputs[residual]);
   if (m->status) return;
   carnot_node_set_input(node, residual, back);
   mark_results(m, node->outputs[0]);
+}
+
+static bool is_mean(const carnot_node* node) {
+  return node->op == CARNOT_OP_REDUCE &&
+         carnot_attr_is(carnot_node_row(node), &node->attrs, "fn", "mean");
+}
+
+// The layer that alone reads |value|, or a view of it, as its operand; NULL: there is not one.
+static const carnot_node* only_layer(const carnot_value* value) {
+  for (;;) {
+    const carnot_node* reader = carnot_only_user(value);
+    if (!reader || reader->inputs[0] != value) return NULL;
+    if (carnot_takes_qdq(reader)) return reader;
+    if (!carnot_op_has_trait(reader->op, CARNOT_TRAIT_VIEW)) return NULL;
+    value = reader->outputs[0];
+  }
+}
+
+// A mean between two layers, which reads and writes bytes.
+static void quantize_mean(inserter* m, carnot_node* node) {
+  const carnot_node* layer = only_layer(node->outputs[0]);
+  if (!is_result(m, node->inputs[0]) || !is_quantizable(m, node->inputs[0]) || !layer ||
+      !is_quantizable(m, layer->inputs[0]))
+    return;
+  carnot_value* back = rounded(m, node->inputs[0]);
+  if (!m->status) carnot_node_set_input(node, 0, back);
 }
 
 carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_options* options) {
@@ -239,6 +296,8 @@ carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_opt
       quantize_layer(&m, node);
     else if (carnot_node_is_fn(node, CARNOT_FN_ADD))
       quantize_residual(&m, node);
+    else if (is_mean(node))
+      quantize_mean(&m, node);
     if (node->precision == CARNOT_DTYPE_I8) node->precision = CARNOT_DTYPE_INVALID;  // it is done
   }
   CARNOT_TRY(m.status);

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from harness import carnot, fails, passes
 from onnx import helper as h
@@ -54,6 +55,46 @@ def outputs(folder: pathlib.Path, plan: pathlib.Path) -> np.ndarray:
 
 
 FAST = ("--builderOptimizationLevel=0",)
+
+
+def block_of_a_residual_network() -> onnx.ModelProto:
+    """Convolution, max pooling, two branches of convolutions, addition, mean, GEMM."""
+    rng = np.random.default_rng(3)
+    shapes = {"a": (16, 3, 3, 3), "b": (16, 16, 3, 3), "c": (32, 16, 1, 1), "d": (32, 16, 1, 1), "e": (32, 10)}
+    weights = [nh.from_array((rng.standard_normal(s) / 4).astype(np.float32), k) for k, s in shapes.items()]
+    nodes = [
+        h.make_node("Conv", ["x", "a"], ["p"], pads=[1, 1, 1, 1]),
+        h.make_node("Relu", ["p"], ["q"]),
+        h.make_node("MaxPool", ["q"], ["r"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        h.make_node("Conv", ["r", "b"], ["s"], pads=[1, 1, 1, 1]),
+        h.make_node("Relu", ["s"], ["t"]),
+        h.make_node("Conv", ["t", "c"], ["u"]),
+        h.make_node("Conv", ["r", "d"], ["v"]),
+        h.make_node("Add", ["u", "v"], ["w"]),
+        h.make_node("Relu", ["w"], ["z"]),
+        h.make_node("GlobalAveragePool", ["z"], ["m"]),
+        h.make_node("Flatten", ["m"], ["f"]),
+        h.make_node("MatMul", ["f", "e"], ["y"]),
+    ]
+    x = h.make_tensor_value_info("x", 1, ["n", 3, 12, 12])
+    graph = h.make_graph(nodes, "g", [x], [h.make_tensor_value_info("y", 1, None)], weights)
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+
+
+def test_bytes_flow_between_layers(tmp_path):
+    """Pooling, branches and means between quantized layers read and write bytes: only the input is converted."""
+    onnx.save(block_of_a_residual_network(), tmp_path / "m.onnx")
+    data = folder_of(tmp_path / "data", x=SAMPLES)
+    plan = tmp_path / "m.plan"
+    passes("build", tmp_path / "m.onnx", "--output", plan, "--int8", f"--calibData={data}", *FAST)
+    layers = json.loads(passes("inspect", plan, "--json"))["Layers"]
+    converted = [layer["Name"] for layer in layers if layer["LayerType"] in ("QUANTIZE", "DEQUANTIZE")]
+    assert len(converted) <= 1, converted
+    kinds = {layer["LayerType"]: layer["Precision"] for layer in layers}
+    assert kinds["POOLING"] == kinds["REDUCE"] == "uint8"
+    got = outputs(tmp_path, plan)
+    wanted = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": SAMPLES})[0]
+    assert np.linalg.norm(got - wanted) < 0.02 * np.linalg.norm(wanted)
 
 
 @pytest.mark.parametrize("method", ["mse", "entropy2", "entropy", "minmax", "percentile"])

@@ -14,6 +14,8 @@ INT8_FASTER, INT8_SLOWER = (f"gemm_multistage_64x64=9:9,gemm_int8_64x64_16={us}:
 SHAPE = (2, 64, 9, 9)
 only_stand_in = pytest.mark.skipif(not is_stand_in(), reason="times are dictated to the stand-in driver")
 
+only_gpu = pytest.mark.skipif(is_stand_in(), reason="the stand-in driver has no pooling")
+
 
 def network() -> onnx.ModelProto:
     net = Net(x=list(SHAPE))
@@ -21,6 +23,18 @@ def network() -> onnx.ModelProto:
     z = net.add("Conv", y, net.weight(64, 64, 3, 3, scale=1 / 24), net.weight(64), pads=[1] * 4)
     y = net.add("Relu", net.add("Add", z, y))
     return net.model(net.add("Conv", y, net.weight(64, 64, 1, 1, scale=1 / 8), net.weight(64)))
+
+
+def bottleneck() -> onnx.ModelProto:
+    """Max pooling, a branch with a convolution of its own, addition, mean, GEMM."""
+    net = Net(x=list(SHAPE))
+    y = net.add("Relu", net.add("Conv", "x", net.weight(32, 64, 1, 1, scale=1 / 8), net.weight(32)))
+    x = net.add("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    y = net.add("Relu", net.add("Conv", x, net.weight(32, 32, 3, 3, scale=1 / 17), net.weight(32), pads=[1] * 4))
+    y = net.add("Conv", y, net.weight(64, 32, 1, 1, scale=1 / 6), net.weight(64))
+    z = net.add("Conv", x, net.weight(64, 32, 1, 1, scale=1 / 6), net.weight(64))
+    y = net.add("Flatten", net.add("GlobalAveragePool", net.add("Relu", net.add("Add", y, z))))
+    return net.model(net.add("Gemm", y, net.weight(32, 64), net.weight(32), transB=1))
 
 
 class Builder:
@@ -36,7 +50,8 @@ class Builder:
 
     def run(self, *arguments: object, times: str = INT8_FASTER) -> tuple[str, str]:
         """Standard output and standard error."""
-        chosen = {"CARNOT_CUDA_TACTICS": f"{INT8},{FLOAT},copies", "CARNOT_FAKE_TIMES": times} if is_stand_in() else {}
+        chosen = {"CARNOT_CUDA_TACTICS": f"{INT8},{FLOAT},copies", "CARNOT_FAKE_TIMES": times}
+        chosen = chosen if is_stand_in() and times else {}
         done = self.device.run(*arguments, **chosen)
         assert done.returncode == 0, done.stderr
         return done.stdout, done.stderr
@@ -74,6 +89,24 @@ def test_level_0_quantizes_and_computes_what_the_cpu_does(builder: Builder, flag
     got, cpu = builder.result(plan, "cuda"), builder.result(builder.build("cpu")[0], "cpu")
     assert relative_l2(got, cpu) < 2e-3
     assert relative_l2(got, builder.result(builder.model, "cpu")) < 0.02
+
+
+def test_bytes_flow_between_layers(builder: Builder) -> None:
+    """Of an engine for an absent device, whose data run on the CPU."""
+    onnx.save(bottleneck(), builder.model)
+    plan, _ = builder.build("cuda:sm_80", "--builderOptimizationLevel=0", "--fp16", times="")
+    tactics = builder.tactics(plan)
+    assert count(tactics, "int8") == 5 and "cuda_mean_bytes" in tactics, tactics
+    assert count(tactics, "pointwise") <= 1 and count(tactics, "cudnn") == 0, tactics
+
+
+@only_gpu
+def test_pooling_and_means_of_bytes_compute_what_the_cpu_does(builder: Builder) -> None:
+    onnx.save(bottleneck(), builder.model)
+    plan, _ = builder.build("cuda", "--builderOptimizationLevel=0", "--fp16")
+    got, cpu = builder.result(plan, "cuda"), builder.result(builder.build("cpu")[0], "cpu")
+    assert relative_l2(got, cpu) < 2e-3
+    assert relative_l2(got, builder.result(builder.model, "cpu")) < 0.03
 
 
 @only_stand_in

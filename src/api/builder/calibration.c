@@ -8,6 +8,7 @@
 #include "api/builder/channel_weights.h"
 #include "api/builder/config.h"
 #include "api/builder/network.h"
+#include "backend/device.h"
 #include "base/executor.h"
 #include "calibration/threshold.h"
 
@@ -102,6 +103,14 @@ static carnot_config engine_config(const carnot_config* config) {
   return own;
 }
 
+// The CPU where the device that is built for is absent.
+static carnot_status* choose_device(carnot_config* config) {
+  carnot_device* device;
+  CARNOT_TRY(carnot_device_choose(config->device, &device));
+  if (device && device->ordinal < 0) config->device = "cpu";
+  return NULL;
+}
+
 static carnot_status* make_engine(carnot_calibration* c, const carnot_network* network,
                                   const carnot_config* config) {
   carnot_graph* graph;
@@ -111,7 +120,8 @@ static carnot_status* make_engine(carnot_calibration* c, const carnot_network* n
   if (!status && !config) status = carnot_config_create(&defaults);
   if (!status) {
     carnot_config own = engine_config(config ? config : defaults);
-    status = carnot_build_graph(network, graph, &own, &c->engine);
+    status = choose_device(&own);
+    if (!status) status = carnot_build_graph(network, graph, &own, &c->engine);
   }
   carnot_config_destroy(defaults);
   carnot_graph_destroy(graph);
