@@ -2,6 +2,7 @@
 #ifndef CARNOT_ONNX_H_
 #define CARNOT_ONNX_H_
 
+#include "carnot/builder.h"
 #include "carnot/data.h"
 #include "carnot/network.h"
 
@@ -102,6 +103,30 @@ CARNOT_API carnot_status* carnot_onnx_extract_file(const char* model_path,
                                                    const char* const* inputs, size_t input_count,
                                                    const char* const* outputs, size_t output_count,
                                                    const char* path) CARNOT_MUST_USE;
+
+// How carnot_onnx_quantize_file quantizes.
+typedef struct carnot_onnx_quantize_options {
+  // I8: int8 activations with symmetric ranges and int8 weights with a scale for each output
+  // channel (opset 13); U8: uint8 activations with zero points, int8 weights; F8E4M3FN: both (opset
+  // 19); I4: weights of GEMMs in blocks along K, activations stay (opset 21, no ranges needed).
+  carnot_dtype type;
+  // Quantizes results of layers too, as ONNX Runtime's kernels need it; else operands only.
+  bool around_results;
+  int block_size;  // of I4: a power of two from 16 on; 0: 32
+} carnot_onnx_quantize_options;
+// Writes to |path| the model at |model_path| with QuantizeLinear and DequantizeLinear nodes around
+// its convolutions and GEMMs with constant float32 weights. |network| is the same model parsed with
+// CARNOT_ONNX_KEEP_NODES. |config| has the ranges (carnot_config_set_ranges) and the layers that
+// stay as they are (those requested in another type than INT8); its log names layers without a
+// range. Biases stay float32. *out_count is the number of layers quantized. INVALID_ARGUMENT where
+// it is 0, FAILED_PRECONDITION where the model's opset is too old. One thread at a time a network.
+// Source: ONNX QuantizeLinear-21, DequantizeLinear-21.
+CARNOT_API carnot_status* carnot_onnx_quantize_file(const char* model_path,
+                                                    const carnot_network* network,
+                                                    const carnot_config* config,
+                                                    const carnot_onnx_quantize_options* options,
+                                                    const char* path,
+                                                    size_t* out_count) CARNOT_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 #include "carnot/builder.h"
 #include "carnot/calibration.h"
 #include "ir/graph.h"
+#include "pass/pass.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
 
@@ -77,6 +78,11 @@ void carnot_build_config_init(carnot_build_config* config);
 // carnot_graph_restore_constants.
 carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
                                  carnot_plan** out_plan) CARNOT_MUST_USE;
+
+// Rewrites |graph| with quantize and dequantize nodes by the ranges and the requests for types of
+// |config| (pass/insert_qdq.c), in |style|.
+carnot_status* carnot_quantize_graph(carnot_graph* graph, const carnot_build_config* config,
+                                     const carnot_qdq_style* style) CARNOT_MUST_USE;
 
 // True where the elements of |input|, an input of |graph|, decide shapes.
 carnot_status* carnot_graph_shape_input(const carnot_graph* graph, const carnot_value* input,

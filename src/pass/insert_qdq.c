@@ -11,6 +11,9 @@
 //   max pooling in front of layers: its operand, with the range of its result
 //   a mean between two layers: its operand
 //
+// Networks that are written to a file (options->qdq) get the types that their readers want, keep
+// float biases, and pool floats.
+//
 // Weights are quantized by nodes over constants, which constant folding computes, so refit knows
 // how they were made. Layers without a range, and those that were asked to compute in another type,
 // stay as they are. Source: ONNX QuantizeLinear-21; V. Jacob et al., "Quantization and Training of
@@ -20,10 +23,13 @@
 
 #include "pass/pass.h"
 
+enum { kLargestFp8 = 448 };  // of E4M3FN
+
 typedef struct inserter {
   carnot_node* at;                            // new nodes go before it
   carnot_value **quantized, **scale, **zero;  // by the id of an activation; NULL: none
   bool* is_result;  // by value id: a result of a layer that was quantized, epilogue included
+  carnot_qdq_style style;
   size_t value_count;
   carnot_status* status;
 } inserter;
@@ -73,30 +79,43 @@ static bool range_of(const carnot_value* value, double* out_min, double* out_max
   return true;
 }
 
-static void make_scale(inserter* m, const carnot_value* value, carnot_dtype* out_dtype) {
-  double min = 0, max = 0;
-  range_of(value, &min, &max);
-  bool symmetric = min == -max;
-  double scale = symmetric ? fmax(-min, max) / 127 : (max - min) / 255;
-  *out_dtype = symmetric ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8;
-  m->scale[value->id] = number(m, scale);
-  if (symmetric || m->status) return;
-  uint8_t* zero = CARNOT_NEW(&m->at->block->graph->arena, uint8_t);
-  m->status = carnot_arena_status(&m->at->block->graph->arena);
+static bool is_fp8(const inserter* m) { return m->style.type == CARNOT_DTYPE_F8E4M3FN; }
+
+static void make_zero(inserter* m, const carnot_value* value, uint8_t zero) {
+  uint8_t* number = CARNOT_NEW(&m->at->block->graph->arena, uint8_t);
+  if (!m->status) m->status = carnot_arena_status(&m->at->block->graph->arena);
   if (m->status) return;
-  *zero = (uint8_t)nearbyint(-min / (double)(float)scale);
-  carnot_tensor tensor = {.dtype = CARNOT_DTYPE_U8, .rank = 0, .data = zero};
+  *number = zero;
+  carnot_tensor tensor = {.dtype = CARNOT_DTYPE_U8, .rank = 0, .data = number};
   m->zero[value->id] = carnot_graph_constant(m->at->block, NULL, &tensor);
+}
+
+// Scale and zero point of |value| by its range, unless it has them.
+static void make_scale(inserter* m, const carnot_value* value) {
+  double min = 0, max = 0;
+  if (m->scale[value->id]) return;
+  range_of(value, &min, &max);
+  const carnot_dtype type = m->style.type;
+  const bool is_symmetric = type == CARNOT_DTYPE_INVALID ? min == -max : type != CARNOT_DTYPE_U8;
+  double levels = is_fp8(m) ? kLargestFp8 : 127;
+  double scale = is_symmetric ? fmax(-min, max) / levels : (max - min) / 255;
+  m->scale[value->id] = number(m, scale);
+  if (!is_symmetric) make_zero(m, value, (uint8_t)nearbyint(-min / (double)(float)scale));
+}
+
+// |value| in 8 bits, which a node before m->at makes.
+static void quantize(inserter* m, carnot_value* value) {
+  if (m->quantized[value->id]) return;
+  make_scale(m, value);
+  carnot_value* zero = m->zero[value->id];
+  carnot_dtype dtype = zero ? CARNOT_DTYPE_U8 : is_fp8(m) ? m->style.type : CARNOT_DTYPE_I8;
+  m->quantized[value->id] = convert(m, CARNOT_OP_QUANTIZE_LINEAR, value, m->scale[value->id], zero,
+                                    /*axis=*/-1, dtype);
 }
 
 // |value| rounded to 8 bits, as a float again: a dequantize node of its own before m->at.
 static carnot_value* rounded(inserter* m, carnot_value* value) {
-  if (!m->quantized[value->id]) {
-    carnot_dtype dtype;
-    make_scale(m, value, &dtype);
-    m->quantized[value->id] = convert(m, CARNOT_OP_QUANTIZE_LINEAR, value, m->scale[value->id],
-                                      m->zero[value->id], /*axis=*/-1, dtype);
-  }
+  quantize(m, value);
   return convert(m, CARNOT_OP_DEQUANTIZE_LINEAR, m->quantized[value->id], m->scale[value->id],
                  m->zero[value->id], /*axis=*/-1, CARNOT_DTYPE_INVALID);
 }
@@ -130,7 +149,7 @@ static carnot_value* weight_scale(inserter* m, carnot_value* w, int axis) {
   carnot_value* largest =
       add(m, CARNOT_OP_REDUCE, &attrs,
           (carnot_value*[]){magnitude, carnot_graph_ints(m->at->block, axes, count)}, 2);
-  carnot_value* scale = apply(m, CARNOT_FN_DIV, largest, number(m, 127));
+  carnot_value* scale = apply(m, CARNOT_FN_DIV, largest, number(m, is_fp8(m) ? kLargestFp8 : 127));
   return apply(m, CARNOT_FN_MAX, scale, number(m, (double)FLT_MIN));  // a channel of zeros
 }
 
@@ -147,8 +166,8 @@ static int channel_axis(const carnot_node* node) {
 static void quantize_bias(inserter* m, carnot_node* node, carnot_value* x_scale,
                           carnot_value* w_scale, int axis) {
   carnot_value* bias = node->input_count > 2 ? node->inputs[2] : NULL;
-  if (!bias || !is_weight(bias) || bias->type.dtype != CARNOT_DTYPE_F32 || bias->type.rank != 1 ||
-      axis < 0 || node->op == CARNOT_OP_CONV_TRANSPOSE)
+  if (m->style.is_exported || !bias || !is_weight(bias) || bias->type.dtype != CARNOT_DTYPE_F32 ||
+      bias->type.rank != 1 || axis < 0 || node->op == CARNOT_OP_CONV_TRANSPOSE)
     return;
   if (!carnot_sym_same(bias->type.dims[0], node->inputs[1]->type.dims[axis])) return;
   carnot_value* scale = apply(m, CARNOT_FN_MUL, w_scale, x_scale);
@@ -184,26 +203,36 @@ static void mark_results(inserter* m, const carnot_value* value) {
   }
 }
 
+// Both have one scale: |from|'s.
+static void share_scale(inserter* m, const carnot_value* from, const carnot_value* to) {
+  m->scale[to->id] = m->scale[from->id];
+  m->zero[to->id] = m->zero[from->id];
+}
+
 // Max pooling whose result layers alone read pools bytes: its operand is quantized with the range
 // of the result. These are the same numbers, as rounding and the maximum commute.
 static void quantize_maximum(inserter* m, carnot_value* value) {
-  carnot_node* pool = value->producer;
-  if (m->quantized[value->id] || !pool || pool->block != m->at->block ||
+  carnot_node *pool = value->producer, *layer = m->at;
+  if (m->scale[value->id] || !pool || pool->block != layer->block ||
       !carnot_op_has_trait(pool->op, CARNOT_TRAIT_MAXIMUM) || pool->input_count != 1 ||
-      pool->output_count != 1 || carnot_only_user(pool->inputs[0]) != pool ||
-      value->block_output_count)
+      pool->output_count != 1 || pool->inputs[0]->id >= m->value_count ||
+      carnot_only_user(pool->inputs[0]) != pool || value->block_output_count)
     return;
   for (size_t i = 0; i < value->use_count; i++)
     if (value->uses[i].input != 0 || !carnot_takes_qdq(value->uses[i].node)) return;
-  carnot_dtype dtype;
-  carnot_node* layer = m->at;
+  carnot_value* x = pool->inputs[0];
   m->at = pool;
-  make_scale(m, value, &dtype);
-  carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, pool->inputs[0], m->scale[value->id],
-                            m->zero[value->id], /*axis=*/-1, dtype);
-  m->quantized[value->id] = add(m, pool->op, &pool->attrs, &q, 1);
+  make_scale(m, value);
+  share_scale(m, value, x);
+  if (m->style.is_exported) {
+    carnot_value* back = rounded(m, x);
+    if (!m->status) carnot_node_set_input(pool, 0, back);
+  } else {
+    quantize(m, x);
+    m->quantized[value->id] = add(m, pool->op, &pool->attrs, &m->quantized[x->id], 1);
+  }
   m->at = layer;
-  if (m->status) return;
+  if (m->status || m->style.is_exported) return;
   carnot_node* made = m->quantized[value->id]->producer;
   made->name = pool->name;
   made->order = pool->order;
@@ -217,8 +246,9 @@ static void quantize_layer(inserter* m, carnot_node* node) {
   quantize_maximum(m, x);
   carnot_value* x_back = rounded(m, x);
   carnot_value* w_scale = weight_scale(m, w, axis);
-  carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, w, w_scale, NULL, axis, CARNOT_DTYPE_I8);
-  if (q && node->op == CARNOT_OP_CONV)
+  carnot_dtype dtype = is_fp8(m) ? CARNOT_DTYPE_F8E4M3FN : CARNOT_DTYPE_I8;
+  carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, w, w_scale, NULL, axis, dtype);
+  if (q && node->op == CARNOT_OP_CONV && !is_fp8(m))
     carnot_attrs_set_text(&q->producer->attrs, &m->at->block->graph->arena, "rounding", "balanced");
   carnot_value* w_back =
       convert(m, CARNOT_OP_DEQUANTIZE_LINEAR, q, w_scale, NULL, axis, CARNOT_DTYPE_INVALID);
@@ -226,7 +256,7 @@ static void quantize_layer(inserter* m, carnot_node* node) {
   if (m->status) return;
   carnot_node_set_input(node, 0, x_back);
   carnot_node_set_input(node, 1, w_back);
-  if (node->op == CARNOT_OP_CONV) mark_results(m, node->outputs[0]);
+  if (node->op == CARNOT_OP_CONV || m->style.rounds_results) mark_results(m, node->outputs[0]);
 }
 
 static bool is_result(const inserter* m, const carnot_value* value) {
@@ -259,10 +289,22 @@ static bool is_mean(const carnot_node* node) {
          carnot_attr_is(carnot_node_row(node), &node->attrs, "fn", "mean");
 }
 
+// The only node that reads the elements of |value|, not its shape; NULL: there is not one.
+static const carnot_node* only_reader(const carnot_value* value) {
+  const carnot_node* reader = NULL;
+  if (value->block_output_count) return NULL;
+  for (size_t i = 0; i < value->use_count; i++) {
+    if (value->uses[i].node->op == CARNOT_OP_SHAPE) continue;
+    if (reader) return NULL;
+    reader = value->uses[i].node;
+  }
+  return reader;
+}
+
 // The layer that alone reads |value|, or a view of it, as its operand; NULL: there is not one.
 static const carnot_node* only_layer(const carnot_value* value) {
   for (;;) {
-    const carnot_node* reader = carnot_only_user(value);
+    const carnot_node* reader = only_reader(value);
     if (!reader || reader->inputs[0] != value) return NULL;
     if (carnot_takes_qdq(reader)) return reader;
     if (!carnot_op_has_trait(reader->op, CARNOT_TRAIT_VIEW)) return NULL;
@@ -280,11 +322,35 @@ static void quantize_mean(inserter* m, carnot_node* node) {
   if (!m->status) carnot_node_set_input(node, 0, back);
 }
 
+// What |node| reads of the results of layers, where it is not part of one.
+static void round_results(inserter* m, carnot_node* node) {
+  const carnot_value* read = NULL;
+  for (int i = 0; i < node->input_count && !m->status; i++) {
+    carnot_value* x = node->inputs[i];
+    const bool is_part = x && node->op == CARNOT_OP_UNARY && carnot_only_user(x) == node;
+    if (!x || is_part || !is_result(m, x) || !is_quantizable(m, x)) continue;
+    carnot_value* back = rounded(m, x);
+    if (!m->status) carnot_node_set_input(node, i, back);
+    read = x;
+  }
+  // What moves, adds or pools rounded numbers is rounded too; what moves them keeps their scale.
+  const bool moves = carnot_op_has_trait(node->op, CARNOT_TRAIT_MAXIMUM) ||
+                     carnot_op_has_trait(node->op, CARNOT_TRAIT_MOVES_DATA);
+  if (m->status || !read || (!moves && !carnot_node_is_fn(node, CARNOT_FN_ADD) && !is_mean(node)))
+    return;
+  for (int i = 0; i < node->output_count; i++) {
+    if (!node->outputs[i] || !is_quantizable(m, node->outputs[i])) continue;
+    mark_results(m, node->outputs[i]);
+    if (moves && node->op != CARNOT_OP_CONCAT) share_scale(m, read, node->outputs[i]);
+  }
+}
+
 carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_options* options) {
   if (!options->quantize) return NULL;
   size_t count = graph->value_count;
   carnot_arena* arena = &graph->arena;
-  inserter m = {.value_count = count,
+  inserter m = {.style = options->qdq,
+                .value_count = count,
                 .quantized = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
                 .scale = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
                 .zero = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
@@ -294,6 +360,8 @@ carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_opt
     m.at = node;
     if (carnot_takes_qdq(node) && is_quantizable(&m, node->inputs[0]))
       quantize_layer(&m, node);
+    else if (m.style.rounds_results)
+      round_results(&m, node);
     else if (carnot_node_is_fn(node, CARNOT_FN_ADD))
       quantize_residual(&m, node);
     else if (is_mean(node))

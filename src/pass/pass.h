@@ -6,15 +6,23 @@
 #include "base/executor.h"
 #include "ir/graph.h"
 
+// How insert_qdq writes networks for files. All zero: for Carnot's own kernels.
+typedef struct carnot_qdq_style {
+  carnot_dtype type;    // of activations: I8, U8 or F8E4M3FN; INVALID: I8 or U8, as the range is
+  bool is_exported;     // operators between quantized layers compute in float32, as biases do
+  bool rounds_results;  // results of layers are quantized, not only operands
+} carnot_qdq_style;
+
 typedef struct carnot_pass_options {
   carnot_executor* executor;  // for constant folding; NULL: one thread
   bool refit;                 // weights may change later: no pass may rely on their values
   const char* const* disabled;
   size_t disabled_count;
-  const char* dump;   // print the graph after this pass to stderr; "all": after each
-  bool none;          // run only passes whose row says |always|
-  bool device;        // for an accelerator: passes that serve the CPU's tactics are left out
-  bool quantize;      // 8-bit types for layers whose tensors have ranges
+  const char* dump;  // print the graph after this pass to stderr; "all": after each
+  bool none;         // run only passes whose row says |always|
+  bool device;       // for an accelerator: passes that serve the CPU's tactics are left out
+  bool quantize;     // 8-bit types for layers whose tensors have ranges
+  carnot_qdq_style qdq;
   carnot_dtype half;  // FP16 or BF16: FP32 layers may be stored in it; INVALID: none
   // True when one kernel of the target computes |nodes| as one region: nodes of one block in order;
   // the region's outputs are the values that others read. Passes that fuse for a single kernel ask

@@ -33,7 +33,7 @@ def model(tmp_path_factory) -> pathlib.Path:
         nodes,
         "g",
         [h.make_tensor_value_info("x", 1, ["n", 3, 12, 12])],
-        [h.make_tensor_value_info("y", 1, None)],
+        [h.make_tensor_value_info("y", 1, ["n", 10])],
         weights,
     )
     path = tmp_path_factory.mktemp("model") / "m.onnx"
@@ -77,7 +77,7 @@ def block_of_a_residual_network() -> onnx.ModelProto:
         h.make_node("MatMul", ["f", "e"], ["y"]),
     ]
     x = h.make_tensor_value_info("x", 1, ["n", 3, 12, 12])
-    graph = h.make_graph(nodes, "g", [x], [h.make_tensor_value_info("y", 1, None)], weights)
+    graph = h.make_graph(nodes, "g", [x], [h.make_tensor_value_info("y", 1, ["n", 10])], weights)
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
 
 

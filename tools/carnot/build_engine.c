@@ -206,14 +206,19 @@ static carnot_status* configure(const cli_build_options* o, carnot_config* confi
   return set_typing(&o->typing, config);
 }
 
+carnot_status* cli_configure(const carnot_network* network, const cli_build_options* o,
+                             carnot_config* config) {
+  CLI_TRY(configure(o, config));
+  CLI_TRY(add_profiles(network, o, config));
+  return set_layouts(network, &o->typing, config);
+}
+
 // ---- the build ----
 
 static carnot_status* build(const carnot_network* network, const cli_build_options* o,
                             carnot_config* config, carnot_timing_cache* cache,
                             const char* engine_path) {
-  CLI_TRY(configure(o, config));
-  CLI_TRY(add_profiles(network, o, config));
-  CLI_TRY(set_layouts(network, &o->typing, config));
+  CLI_TRY(cli_configure(network, o, config));
   if (o->timing_cache_path)
     CLI_TRY_AT(carnot_timing_cache_load(cache, o->timing_cache_path), "timing cache %s",
                o->timing_cache_path);

@@ -169,7 +169,7 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   if (disabled) CLI_TRY(disable_passes(disabled, &flags->arena, options));
   const char* sources = cli_flag_text(flags, "tacticSources");
   if (sources) CLI_TRY(tactic_sources(sources, &options->tactic_sources));
-  options->quantized =
+  options->quantized |=
       cli_flag_set(flags, "int8") || cli_flag_set(flags, "fp8") || cli_flag_set(flags, "int4");
   CLI_TRY(cli_calibration_flags(flags, &options->calibration));
   bool has_ranges = options->calibration.cache || options->calibration.data;

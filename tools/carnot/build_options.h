@@ -47,7 +47,7 @@ typedef struct cli_build_options {
   double time_budget_s;
   uint32_t tactic_sources;  // bits 1 << carnot_tactic_source
   bool refit, strip, no_passes, fast_fp32;
-  bool quantized;  // 8-bit types for layers with ranges
+  bool quantized;  // 8-bit types for layers with ranges; flags may set it
   cli_calibration calibration;
   const char* const* disabled_passes;
   size_t disabled_pass_count;
@@ -100,6 +100,9 @@ carnot_status* cli_parse_model(const char* path, const cli_build_options* option
 
 // ---- building ----
 
+// Gives |config|, which is new, what |options| ask for, but ranges and a timing cache.
+carnot_status* cli_configure(const carnot_network* network, const cli_build_options* options,
+                             carnot_config* config) CARNOT_MUST_USE;
 // Builds the model at |model| into an engine file. The process keeps nothing of the model.
 carnot_status* cli_build_file(const char* model, const cli_build_options* options,
                               const char* engine_path) CARNOT_MUST_USE;

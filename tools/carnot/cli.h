@@ -17,6 +17,7 @@ extern const cli_command cli_commands[];  // ends with a NULL name
 carnot_status* cli_run(cli_flags* flags) CARNOT_MUST_USE;
 carnot_status* cli_bench(cli_flags* flags) CARNOT_MUST_USE;
 carnot_status* cli_build(cli_flags* flags) CARNOT_MUST_USE;
+carnot_status* cli_quantize(cli_flags* flags) CARNOT_MUST_USE;
 carnot_status* cli_inspect(cli_flags* flags) CARNOT_MUST_USE;
 carnot_status* cli_debug(cli_flags* flags) CARNOT_MUST_USE;
 carnot_status* cli_report(cli_flags* flags) CARNOT_MUST_USE;
@@ -29,6 +30,6 @@ int cli_exec(int argc, char** argv);
 // The own flags of each subcommand.
 extern const cli_flag cli_run_flags[], cli_bench_flags[], cli_build_flags_own[],
     cli_inspect_flags[], cli_debug_flags[], cli_compare_flags[], cli_device_flags[],
-    cli_exec_flags[], cli_report_flags[];
+    cli_exec_flags[], cli_report_flags[], cli_quantize_flags[];
 
 #endif  // CARNOT_TOOLS_CLI_H_

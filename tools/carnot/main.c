@@ -27,6 +27,10 @@ const cli_command cli_commands[] = {
      TABLES(cli_bench_flags, BUILD_TABLE)},
     {"build", cli_build, "build an engine from a model", "carnot build MODEL --output ENGINE", 1,
      TABLES(cli_build_flags_own, BUILD_TABLE)},
+    {"quantize", cli_quantize, "write an ONNX model with Q/DQ nodes",
+     "carnot quantize MODEL.onnx --output=QUANTIZED.onnx (--calibData=DIR | --calib=CACHE | "
+     "--types=int4): a standard file for Carnot, ONNX Runtime, OpenVINO and TensorRT",
+     1, TABLES(cli_quantize_flags, BUILD_TABLE)},
     {"inspect", cli_inspect, "print what a model or an engine holds",
      "carnot inspect MODEL_OR_ENGINE [FLAGS]", 1, TABLES(cli_inspect_flags, BUILD_TABLE)},
     {"report", cli_report, "write an HTML page about an engine",

@@ -8,16 +8,6 @@
 #include "carnot/machine.h"
 #include "engine/engine.h"
 
-// The builder has one |user| for both callbacks; users of the API have one for each.
-static void forward_log(void* user, int severity, const char* message) {
-  const carnot_config* config = user;
-  config->log(config->log_user, severity, message);
-}
-static bool forward_progress(void* user, const char* phase, int done, int total) {
-  const carnot_config* config = user;
-  return config->progress(config->progress_user, phase, done, total);
-}
-
 // True where a node of the block or of its bodies quantizes or computes in a quantized type.
 static bool is_quantized(const carnot_block* block) {
   for (const carnot_node* node = block->first; node; node = node->next) {
@@ -70,21 +60,7 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_gra
                UNSUPPORTED,
                "nothing in the network is quantized: it has no Q/DQ nodes, and there are no ranges "
                "of its tensors; INT8 needs a calibration, a calibration cache or dynamic ranges");
-  carnot_build_config build;
-  carnot_build_config_init(&build);
-  if (config) {
-    build = config->build;
-    if (!config->wants_quantized) build.ranges = NULL;
-    build.profiles = config->profiles;
-    build.profile_count = config->profile_count;
-    build.disabled_passes = config->disabled;
-    build.disabled_pass_count = config->disabled_count;
-    build.plugin_libraries = config->libraries;
-    build.plugin_library_count = config->library_count;
-    build.user = (void*)(uintptr_t)config;
-    build.log = config->log ? forward_log : NULL;
-    build.progress = config->progress ? forward_progress : NULL;
-  }
+  carnot_build_config build = carnot_config_for_builder(config);
   CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
   if (!config || !config->device) warn_of_cpu(&build);
   warn_of_sources(&build);

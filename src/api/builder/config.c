@@ -243,3 +243,31 @@ void carnot_config_set_tactic_selector(
     void* user) {
   config->build.selector = (carnot_tactic_selector){select, report, user};
 }
+
+// The builder has one |user| for both callbacks; users of the API have one for each.
+static void forward_log(void* user, int severity, const char* message) {
+  const carnot_config* config = user;
+  config->log(config->log_user, severity, message);
+}
+static bool forward_progress(void* user, const char* phase, int done, int total) {
+  const carnot_config* config = user;
+  return config->progress(config->progress_user, phase, done, total);
+}
+
+carnot_build_config carnot_config_for_builder(const carnot_config* config) {
+  carnot_build_config build;
+  carnot_build_config_init(&build);
+  if (!config) return build;
+  build = config->build;
+  if (!config->wants_quantized) build.ranges = NULL;
+  build.profiles = config->profiles;
+  build.profile_count = config->profile_count;
+  build.disabled_passes = config->disabled;
+  build.disabled_pass_count = config->disabled_count;
+  build.plugin_libraries = config->libraries;
+  build.plugin_library_count = config->library_count;
+  build.user = (void*)(uintptr_t)config;
+  build.log = config->log ? forward_log : NULL;
+  build.progress = config->progress ? forward_progress : NULL;
+  return build;
+}

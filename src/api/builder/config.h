@@ -32,6 +32,10 @@ struct carnot_config {
   void* progress_user;
 };
 
+// What the builder reads of |config|, with its callbacks; NULL: the defaults. Valid while |config|
+// is.
+carnot_build_config carnot_config_for_builder(const carnot_config* config);
+
 // carnot_build_engine for |graph|, a copy of the network's with other outputs.
 carnot_status* carnot_build_graph(const carnot_network* network, const carnot_graph* graph,
                                   const carnot_config* config,

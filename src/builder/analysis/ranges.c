@@ -84,3 +84,20 @@ carnot_status* carnot_apply_ranges(carnot_builder* builder) {
   warn_of_unknown(builder, found);
   return NULL;
 }
+
+// What is written to a file stays quantized, whatever kernels this machine has.
+static bool accept_all(void* user, carnot_node* const* nodes, int count) {
+  (void)user, (void)nodes, (void)count;
+  return true;
+}
+
+carnot_status* carnot_quantize_graph(carnot_graph* graph, const carnot_build_config* config,
+                                     const carnot_qdq_style* style) {
+  carnot_builder builder = {.config = config, .ranges = config->ranges, .graph = graph};
+  carnot_precision_constraints typing = config->typing;
+  typing.i8 = true;
+  CARNOT_TRY(carnot_precision_constraints_apply(graph, &typing, config->log, config->user));
+  CARNOT_TRY(carnot_apply_ranges(&builder));
+  const carnot_pass_options passes = {.quantize = true, .qdq = *style, .accepts = accept_all};
+  return carnot_pass_insert_qdq(graph, &passes);
+}

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "import/onnx/onnx_proto.h"
+#include "import/onnx/tensor_proto.h"
 
 typedef struct name_list {
   carnot_strview* items;
@@ -78,22 +78,6 @@ static const onnx_value_info* declared(const onnx_value_info_list* list, carnot_
   return NULL;
 }
 
-// ONNX's number of a type: the inverse of what tensors are read with.
-static int64_t onnx_type_of(carnot_dtype dtype) {
-  static const struct {
-    carnot_dtype dtype;
-    int64_t number;
-  } kNumbers[] = {{CARNOT_DTYPE_F32, 1},  {CARNOT_DTYPE_U8, 2},     {CARNOT_DTYPE_I8, 3},
-                  {CARNOT_DTYPE_U16, 4},  {CARNOT_DTYPE_I16, 5},    {CARNOT_DTYPE_I32, 6},
-                  {CARNOT_DTYPE_I64, 7},  {CARNOT_DTYPE_STRING, 8}, {CARNOT_DTYPE_BOOL, 9},
-                  {CARNOT_DTYPE_F16, 10}, {CARNOT_DTYPE_F64, 11},   {CARNOT_DTYPE_U32, 12},
-                  {CARNOT_DTYPE_U64, 13}, {CARNOT_DTYPE_C64, 14},   {CARNOT_DTYPE_C128, 15},
-                  {CARNOT_DTYPE_BF16, 16}};
-  for (size_t i = 0; i < sizeof(kNumbers) / sizeof(kNumbers[0]); i++)
-    if (kNumbers[i].dtype == dtype) return kNumbers[i].number;
-  return 0;
-}
-
 #define PRESENT(message, member) (message)->present |= (uint64_t)1 << (member)
 
 // The declaration of |name|: the model's own, else made from what was inferred.
@@ -108,11 +92,11 @@ static carnot_status* declare(extraction* x, carnot_strview name, onnx_value_inf
   const carnot_value* value = find_value(x->graph, name);
   CARNOT_CHECK(value, NOT_FOUND, "the model has no tensor " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(name));
   const carnot_type* type = &value->type;
-  CARNOT_CHECK(type->kind == CARNOT_VALUE_TENSOR && onnx_type_of(type->dtype), UNSUPPORTED,
+  CARNOT_CHECK(type->kind == CARNOT_VALUE_TENSOR && carnot_onnx_data_type(type->dtype), UNSUPPORTED,
                "tensor " CARNOT_VIEW_FMT " cannot be an input or output: its type is %s",
                CARNOT_VIEW_ARG(name), carnot_dtype_name(type->dtype));
   onnx_tensor_type* tensor = CARNOT_NEW(&x->arena, onnx_tensor_type);
-  tensor->elem_type = onnx_type_of(type->dtype);
+  tensor->elem_type = carnot_onnx_data_type(type->dtype);
   PRESENT(tensor, 0);
   if (type->rank >= 0) {
     tensor->shape = CARNOT_NEW(&x->arena, onnx_shape);

@@ -1,4 +1,5 @@
-// The fields of ONNX's protobuf messages that the importer reads, as tables for pb/store.
+// The fields of ONNX's protobuf messages that the importer reads, as tables for pb/store. Their
+// order gives the bits ONNX_…_HAS_… of onnx_proto.h.
 #include "import/onnx/onnx_proto.h"
 
 #define MESSAGE(variable, text, struct_type, table)                     \
@@ -51,7 +52,6 @@ static const carnot_pb_field kSparse[] = {
 };
 MESSAGE(carnot_onnx_sparse_message, "SparseTensorProto", onnx_sparse_tensor, kSparse);
 
-// The order gives the bits of ONNX_DIMENSION_HAS_….
 static const carnot_pb_field kDimension[] = {
     CARNOT_PB_ONE(onnx_dimension, dim_value, 1, INT),
     CARNOT_PB_ONE(onnx_dimension, dim_param, 2, TEXT),

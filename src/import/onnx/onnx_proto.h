@@ -35,6 +35,8 @@ typedef struct onnx_tensor {
   carnot_strview double_data;  // packed
   onnx_int_list uint64_data;
 } onnx_tensor;
+// Bits of |present|, as of the enumerations ONNX_…_HAS_… below: of messages that Carnot writes.
+enum { ONNX_TENSOR_HAS_DATA_TYPE = 2, ONNX_TENSOR_HAS_NAME = 64, ONNX_TENSOR_HAS_RAW_DATA = 128 };
 
 typedef struct onnx_sparse_tensor {
   uint64_t present;
@@ -124,6 +126,8 @@ enum {
   ONNX_ATTRIBUTE_TYPE_PROTO = 13,
 };
 
+enum { ONNX_ATTRIBUTE_HAS_NAME = 1, ONNX_ATTRIBUTE_HAS_I = 4, ONNX_ATTRIBUTE_HAS_TYPE = 2048 };
+
 typedef CARNOT_PB_LIST(onnx_attribute) onnx_attribute_list;
 
 typedef struct onnx_node {
@@ -132,6 +136,8 @@ typedef struct onnx_node {
   carnot_strview name, op_type, domain, overload;
   onnx_attribute_list attribute;
 } onnx_node;
+
+enum { ONNX_NODE_HAS_NAME = 4, ONNX_NODE_HAS_OP_TYPE = 8 };
 
 typedef CARNOT_PB_LIST(onnx_node) onnx_node_list;
 
@@ -170,6 +176,7 @@ typedef struct onnx_model {
   CARNOT_PB_LIST(onnx_string_entry) metadata_props;
   CARNOT_PB_LIST(onnx_function) functions;
 } onnx_model;
+enum { ONNX_MODEL_HAS_IR_VERSION = 1 };
 
 // The messages of onnx-data.proto, in which test data come.
 struct onnx_sequence {
