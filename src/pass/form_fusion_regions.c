@@ -220,7 +220,7 @@ static carnot_status* visit_quantized(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     carnot_node* region;
     CARNOT_TRY(carnot_fuse_quantized_tree(user, node, &region));
-    if (!region) CARNOT_TRY(carnot_fuse_quantized_reduction(user, node, &region));
+    if (!region) CARNOT_TRY(carnot_fuse_byte_ends(user, node, &region));
     previous = region ? region->previous : node->previous;
   }
   return carnot_note_unfused(block);

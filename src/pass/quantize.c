@@ -283,9 +283,10 @@ static carnot_status* move_up(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     previous = node->previous;
     if (node->op != CARNOT_OP_QUANTIZE_LINEAR || !node->inputs[0]->producer) continue;
+    const bool is_next = previous == node->inputs[0]->producer;  // it goes where it moves
     carnot_node* moved;
     CARNOT_TRY(move_quantize(node, &moved));
-    if (moved) previous = moved;  // with the quantize nodes before it
+    if (moved && is_next) previous = moved;  // with the quantize nodes before it
   }
   return NULL;
 }

@@ -161,7 +161,7 @@ carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carn
   return NULL;
 }
 
-// ---- element-wise operators and reductions between quantized values ----
+// ---- element-wise operators, norms and reductions between quantized values ----
 
 static bool has_one_scale(const carnot_node* node) {
   const carnot_type* t = &node->inputs[1]->type;
@@ -235,21 +235,37 @@ carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, ca
   return NULL;
 }
 
-carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* options,
-                                               carnot_node* node, carnot_node** out_region) {
-  *out_region = NULL;
+// The quantize node that alone reads the only result of |node|.
+static carnot_node* quantize_behind(const carnot_node* node) {
+  carnot_node* next = node->output_count == 1 ? carnot_only_user(node->outputs[0]) : NULL;
+  return next && next->block == node->block && next->op == CARNOT_OP_QUANTIZE_LINEAR &&
+                 next->inputs[0] == node->outputs[0]
+             ? next
+             : NULL;
+}
+
+// Proposes |node| with the conversion before it, the one behind it, or both.
+static carnot_status* fuse_ends(const carnot_pass_options* options, carnot_node* node, bool before,
+                                carnot_node* quantize, carnot_node** out_region) {
   proposal p = {.count = 0};
-  if (!options->accepts || node->op != CARNOT_OP_REDUCE || !dequantize_of(node, 0)) return NULL;
-  carnot_node* next = carnot_only_user(node->outputs[0]);
-  if (!next || next->block != node->block || next->op != CARNOT_OP_QUANTIZE_LINEAR ||
-      next->inputs[0] != node->outputs[0])
-    return NULL;
-  CARNOT_TRY(take_operand(&p, node, 0));
+  if (before) CARNOT_TRY(take_operand(&p, node, 0));
   p.nodes[p.count++] = node;
-  p.nodes[p.count++] = next;
+  if (quantize) p.nodes[p.count++] = quantize;
   if (carnot_pass_accepts(options, p.nodes, p.count))
     return carnot_fuse(p.nodes, p.count, out_region);
   undo_copies(&p, 0);
+  return NULL;
+}
+
+carnot_status* carnot_fuse_byte_ends(const carnot_pass_options* options, carnot_node* node,
+                                     carnot_node** out_region) {
+  *out_region = NULL;
+  if (!options->accepts || !carnot_op_has_trait(node->op, CARNOT_TRAIT_BYTE_ENDS)) return NULL;
+  const bool before = dequantize_of(node, 0) != NULL;
+  carnot_node* quantize = quantize_behind(node);
+  if (before && quantize) CARNOT_TRY(fuse_ends(options, node, true, quantize, out_region));
+  if (!*out_region && quantize) CARNOT_TRY(fuse_ends(options, node, false, quantize, out_region));
+  if (!*out_region && before) CARNOT_TRY(fuse_ends(options, node, true, NULL, out_region));
   return NULL;
 }
 

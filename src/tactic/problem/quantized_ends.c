@@ -1,0 +1,69 @@
+// Reads regions of one float operator between a dequantize and a quantize node.
+#include "tactic/problem/quantized_ends.h"
+
+bool carnot_is_plain_conversion(const carnot_plan_node* node) {
+  if (node->op != CARNOT_OP_QUANTIZE_LINEAR && node->op != CARNOT_OP_DEQUANTIZE_LINEAR)
+    return false;
+  const carnot_op_row* row = carnot_op_get(node->op);
+  const int64_t precision = carnot_attr_int(row, &node->attrs, "precision");
+  return carnot_attr_int(row, &node->attrs, "block_size") == 0 &&
+         (precision == 0 || precision == CARNOT_DTYPE_F32);
+}
+
+static bool read_end(const carnot_plan_node* node, uint32_t input_count,
+                     carnot_quantized_end* out) {
+  const uint32_t zero = node->input_count > 2 ? node->inputs[2] : CARNOT_PLAN_NONE;
+  if (!carnot_is_plain_conversion(node) || node->inputs[1] >= input_count ||
+      (zero != CARNOT_PLAN_NONE && zero >= input_count))
+    return false;
+  *out = (carnot_quantized_end){node->inputs[1], zero};
+  return true;
+}
+
+bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
+                                carnot_quantized_ends* out) {
+  const carnot_quantized_end floats = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
+  uint32_t first = 0, end = region->node_count;
+  *out = (carnot_quantized_ends){.input = CARNOT_PLAN_NONE, .x = floats, .y = floats};
+  const carnot_plan_node *head = &region->nodes[0], *tail = &region->nodes[end - 1];
+  if (end > 1 && head->op == CARNOT_OP_DEQUANTIZE_LINEAR) {
+    if (!read_end(head, input_count, &out->x)) return false;
+    first++;
+  }
+  if (end - first > 1 && tail->op == CARNOT_OP_QUANTIZE_LINEAR) {
+    if (!read_end(tail, input_count, &out->y)) return false;
+    end--;
+  }
+  const carnot_plan_node* node = out->node = &region->nodes[first];
+  if (end - first != 1 || !node->input_count || region->output_count != node->output_count ||
+      region->outputs[0] != (carnot_is_end_bytes(&out->y) ? tail->outputs[0] : node->outputs[0]) ||
+      (carnot_is_end_bytes(&out->y) && tail->inputs[0] != node->outputs[0]) ||
+      (carnot_is_end_bytes(&out->x) && node->inputs[0] != head->outputs[0]))
+    return false;
+  const uint32_t input = carnot_is_end_bytes(&out->x) ? head->inputs[0] : node->inputs[0];
+  if (input < input_count) out->input = input;
+  return true;
+}
+
+static bool is_one(const carnot_operand_desc* t, carnot_dtype dtype) {
+  return t->kind == CARNOT_VALUE_TENSOR && t->format.dtype == dtype &&
+         (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1));
+}
+
+static const char* check_end(const carnot_problem* problem, const carnot_quantized_end* end,
+                             const carnot_operand_desc* value) {
+  if (!carnot_is_end_bytes(end))
+    return value->format.dtype == CARNOT_DTYPE_F32 ? NULL : "an operand is not float32";
+  if (!carnot_is_8bit(value->format.dtype)) return "the bytes are not int8 or uint8";
+  if (!is_one(&problem->inputs[end->scale], CARNOT_DTYPE_F32)) return "a scale is not one float32";
+  if (end->zero != CARNOT_PLAN_NONE && !is_one(&problem->inputs[end->zero], value->format.dtype))
+    return "a zero point is not one number of the stored type";
+  return NULL;
+}
+
+const char* carnot_quantized_ends_check(const carnot_problem* problem,
+                                        const carnot_quantized_ends* ends) {
+  if (ends->input == CARNOT_PLAN_NONE) return "the operand is no input of the step";
+  const char* why = check_end(problem, &ends->x, &problem->inputs[ends->input]);
+  return why ? why : check_end(problem, &ends->y, &problem->outputs[0]);
+}
