@@ -82,3 +82,17 @@ def test_quantize_nodes_of_several_branches_move(tmp_path: pathlib.Path) -> None
     results = {m.quantize(b, F(2), np.uint8(i)): np.uint8 for i, b in enumerate(branches)}
     _, tactics = m.run(tmp_path, results, LEVELS[-1])
     assert not any("quantize" in t for t in tactics) and sum("pointwise" in t for t in tactics) == 3
+
+
+def test_quantize_moves_with_what_is_computed_before_it(tmp_path: pathlib.Path) -> None:
+    """A scale behind a transpose, and bytes of another scale: the transposes move bytes, at the end."""
+    x = numbers(np.uint8, 1, 6, 4, 8)
+    m = Model()
+    value = m.dequantize(m.node("Transpose", m.input("x", x), perm=[0, 2, 3, 1]), F(0.02), np.uint8(7))
+    y = m.quantize(m.node("Mul", value, m.constant(np.full((1, 1), 0.35, F))), F(0.011), np.uint8(9))
+    z = m.quantize(value, F(0.031), np.uint8(0))
+    got, tactics = m.run(tmp_path, {y: np.uint8, z: np.uint8}, LEVELS[-1])
+    moved = ((x.astype(np.int32) - 7).astype(F) * F(0.02)).transpose(0, 2, 3, 1)
+    assert np.array_equal(got[0], np.clip(np.rint(moved * F(0.35) / F(0.011)) + 9, 0, 255))
+    assert np.array_equal(got[1], np.clip(np.rint(moved / F(0.031)), 0, 255))
+    assert not any("quantize" in t for t in tactics)

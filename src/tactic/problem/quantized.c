@@ -114,17 +114,6 @@ static bool is_bound(const carnot_epilogue_activation* a) {
          a->kind == CARNOT_FUSED_CLAMP;
 }
 
-// The same input of the step, or two known equal numbers.
-static bool is_same(const carnot_problem* problem, uint32_t a, uint32_t b) {
-  if (a == b) return true;
-  if (a >= problem->input_count || b >= problem->input_count) return false;
-  const carnot_operand_desc *x = &problem->inputs[a], *y = &problem->inputs[b];
-  return carnot_is_known(x) && carnot_is_known(y) && x->format.dtype == y->format.dtype &&
-         carnot_tensor_count(x->tensor) == 1 && carnot_tensor_count(y->tensor) == 1 &&
-         carnot_load_f64(x->format.dtype, x->tensor->data, 0) ==
-             carnot_load_f64(y->format.dtype, y->tensor->data, 0);
-}
-
 // The quantized result so far is dequantized again: what was read is the inner quantization.
 static bool take_inner(reader* r, const carnot_plan_node* node) {
   carnot_quantized_region* out = r->out;
@@ -132,8 +121,8 @@ static bool take_inner(reader* r, const carnot_plan_node* node) {
       node->inputs[0] != r->acc || out->is_twice || out->residual.value != CARNOT_PLAN_NONE ||
       !is_bound(&out->activation))
     return false;
-  if (!is_same(r->problem, input_of(node, 1), out->y_scale) ||
-      !is_same(r->problem, input_of(node, 2), out->y_zero))
+  if (!carnot_is_same_number(r->problem, input_of(node, 1), out->y_scale) ||
+      !carnot_is_same_number(r->problem, input_of(node, 2), out->y_zero))
     return false;
   out->is_twice = true;
   out->inner_scale = out->y_scale, out->inner_zero = out->y_zero;

@@ -10,14 +10,24 @@ bool carnot_is_plain_conversion(const carnot_plan_node* node) {
          (precision == 0 || precision == CARNOT_DTYPE_F32);
 }
 
-static bool read_end(const carnot_plan_node* node, uint32_t input_count,
-                     carnot_quantized_end* out) {
+bool carnot_quantized_end_read(const carnot_plan_node* node, uint32_t input_count,
+                               carnot_quantized_end* out) {
   const uint32_t zero = node->input_count > 2 ? node->inputs[2] : CARNOT_PLAN_NONE;
   if (!carnot_is_plain_conversion(node) || node->inputs[1] >= input_count ||
       (zero != CARNOT_PLAN_NONE && zero >= input_count))
     return false;
   *out = (carnot_quantized_end){node->inputs[1], zero};
   return true;
+}
+
+bool carnot_is_same_number(const carnot_problem* problem, uint32_t a, uint32_t b) {
+  if (a == b) return true;
+  if (a >= problem->input_count || b >= problem->input_count) return false;
+  const carnot_operand_desc *x = &problem->inputs[a], *y = &problem->inputs[b];
+  return carnot_is_known(x) && carnot_is_known(y) && x->format.dtype == y->format.dtype &&
+         carnot_tensor_count(x->tensor) == 1 && carnot_tensor_count(y->tensor) == 1 &&
+         carnot_load_f64(x->format.dtype, x->tensor->data, 0) ==
+             carnot_load_f64(y->format.dtype, y->tensor->data, 0);
 }
 
 bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
@@ -27,11 +37,11 @@ bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_coun
   *out = (carnot_quantized_ends){.input = CARNOT_PLAN_NONE, .x = floats, .y = floats};
   const carnot_plan_node *head = &region->nodes[0], *tail = &region->nodes[end - 1];
   if (end > 1 && head->op == CARNOT_OP_DEQUANTIZE_LINEAR) {
-    if (!read_end(head, input_count, &out->x)) return false;
+    if (!carnot_quantized_end_read(head, input_count, &out->x)) return false;
     first++;
   }
   if (end - first > 1 && tail->op == CARNOT_OP_QUANTIZE_LINEAR) {
-    if (!read_end(tail, input_count, &out->y)) return false;
+    if (!carnot_quantized_end_read(tail, input_count, &out->y)) return false;
     end--;
   }
   const carnot_plan_node* node = out->node = &region->nodes[first];

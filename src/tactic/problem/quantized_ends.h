@@ -26,6 +26,13 @@ static inline bool carnot_is_end_bytes(const carnot_quantized_end* end) {
 // A quantize or dequantize node with one scale a tensor or channel, in float32 arithmetic.
 bool carnot_is_plain_conversion(const carnot_plan_node* node);
 
+// The scale and zero point of a quantize or dequantize |node|. False where it is not plain or they
+// are no inputs of the step.
+bool carnot_quantized_end_read(const carnot_plan_node* node, uint32_t input_count,
+                               carnot_quantized_end* out);
+// The same input of the step, or two known equal numbers.
+bool carnot_is_same_number(const carnot_problem* problem, uint32_t a, uint32_t b);
+
 // Reads |region| of a step with |input_count| inputs. False for other regions. |input| is NONE
 // where the operator's first operand is no input of the step.
 bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
