@@ -19,7 +19,9 @@ def softmax_in_bytes(folder: pathlib.Path, scores: np.ndarray, scale: F, zero: o
 class Case:
     """Types and zero points of q, k and v, and what the network quantizes besides."""
 
-    def __init__(self, types: tuple, zeros: tuple, *, scores: bool = True, out: bool = True, p: object = np.uint8(0)) -> None:  # fmt: skip
+    def __init__(
+        self, types: tuple, zeros: tuple, scores: bool = True, out: bool = True, p: object = np.uint8(0)
+    ) -> None:
         self.types, self.zeros, self.scores, self.out, self.p = types, zeros, scores, out, p
 
 
