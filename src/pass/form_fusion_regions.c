@@ -154,6 +154,7 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
     }
     carnot_node* region;
     CARNOT_TRY(carnot_fuse_quantized(options, anchors[i], &region));
+    if (!region) CARNOT_TRY(carnot_fuse_byte_ends(options, anchors[i], &region));
     if (region) continue;
     CARNOT_TRY(grow(options, anchors[i]));
   }

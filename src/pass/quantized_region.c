@@ -244,29 +244,49 @@ static carnot_node* quantize_behind(const carnot_node* node) {
              : NULL;
 }
 
-// Proposes |node| with the conversion before it, the one behind it, or both.
-static carnot_status* fuse_ends(const carnot_pass_options* options, carnot_node* node, bool before,
-                                carnot_node* quantize, carnot_node** out_region) {
+// What may join an operator that reads and writes bytes; NULL where there is none.
+typedef struct byte_ends {
+  bool dequantizes;
+  carnot_node *activation, *quantize;
+} byte_ends;
+
+static carnot_status* fuse_ends(const carnot_pass_options* options, carnot_node* node,
+                                const byte_ends* ends, carnot_node** out_region) {
   proposal p = {.count = 0};
-  if (before) CARNOT_TRY(take_operand(&p, node, 0));
+  if (ends->dequantizes) CARNOT_TRY(take_operand(&p, node, 0));
   p.nodes[p.count++] = node;
-  if (quantize) p.nodes[p.count++] = quantize;
+  if (ends->activation) p.nodes[p.count++] = ends->activation;
+  if (ends->quantize) p.nodes[p.count++] = ends->quantize;
   if (carnot_pass_accepts(options, p.nodes, p.count))
     return carnot_fuse(p.nodes, p.count, out_region);
   undo_copies(&p, 0);
   return NULL;
 }
 
+// The function of one operand that alone reads the only result of |node|.
+static carnot_node* activation_behind(const carnot_node* node) {
+  carnot_node* next = node->output_count == 1 ? carnot_only_user(node->outputs[0]) : NULL;
+  return next && next->block == node->block && next->op == CARNOT_OP_UNARY && is_pointwise(next)
+             ? next
+             : NULL;
+}
+
+// From the most that may join down, with at least one conversion.
 carnot_status* carnot_fuse_byte_ends(const carnot_pass_options* options, carnot_node* node,
                                      carnot_node** out_region) {
   *out_region = NULL;
   if (!options->accepts || !carnot_op_has_trait(node->op, CARNOT_TRAIT_BYTE_ENDS)) return NULL;
-  const bool before = dequantize_of(node, 0) != NULL;
-  carnot_node* quantize = quantize_behind(node);
-  if (before && quantize) CARNOT_TRY(fuse_ends(options, node, true, quantize, out_region));
-  if (!*out_region && quantize) CARNOT_TRY(fuse_ends(options, node, false, quantize, out_region));
-  if (!*out_region && before) CARNOT_TRY(fuse_ends(options, node, true, NULL, out_region));
-  return NULL;
+  const bool dequantizes = dequantize_of(node, 0) != NULL;
+  for (carnot_node* activation = activation_behind(node);; activation = NULL) {
+    carnot_node* quantize = quantize_behind(activation ? activation : node);
+    const byte_ends tries[] = {{dequantizes, activation, quantize},
+                               {false, activation, quantize},
+                               {dequantizes, activation, NULL}};
+    for (int i = 0; i < 3 && !*out_region; i++)
+      if (tries[i].dequantizes || tries[i].quantize)
+        CARNOT_TRY(fuse_ends(options, node, &tries[i], out_region));
+    if (*out_region || !activation) return NULL;
+  }
 }
 
 // ---- what stays apart ----

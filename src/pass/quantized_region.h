@@ -21,7 +21,8 @@ carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_
 carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, carnot_node* root,
                                           carnot_node** out_region) CARNOT_MUST_USE;
 // Fuses |node|, of an operator with the trait BYTE_ENDS, with the dequantize node of its first
-// operand, the quantize node that reads its result, or both. *out_region as above.
+// operand, the quantize node that reads its result, or both, and with an activation between.
+// *out_region as above.
 carnot_status* carnot_fuse_byte_ends(const carnot_pass_options* options, carnot_node* node,
                                      carnot_node** out_region) CARNOT_MUST_USE;
 

@@ -61,6 +61,52 @@ def test_bytes_around_a_norm(
         assert np.abs(got - want).max() < 2e-5
 
 
+def group_norm(x: np.ndarray, groups: int) -> np.ndarray:
+    parts = x.reshape(x.shape[0], groups, -1)
+    return ((parts - parts.mean(-1, keepdims=True)) / np.sqrt(parts.var(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("groups", [3, 12])
+@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("x_type", "y_type"), [(np.uint8, np.uint8), (np.int8, None), (None, np.int8)])
+def test_bytes_around_a_norm_of_channels(
+    tmp_path: pathlib.Path, isa: str, groups: int, activation: str | None, channels_last: bool,
+    x_type: type | None, y_type: type | None,
+) -> None:  # fmt: skip
+    x = numbers(x_type or np.uint8, 2, 12, 5, 7)
+    x_zero, y_zero = -5 if x_type == np.int8 else 5, -3 if y_type == np.int8 else 90
+    value = (x.astype(np.float64) - x_zero) * F(0.031)
+    scale, shift = np.linspace(0.5, 1.5, 12).astype(F), np.linspace(-1, 1, 12).astype(F)
+    m = Model()
+    y = m.input("x", x if x_type else value.astype(F))
+    if channels_last:  # the maximum of one pixel, which works on channels that are innermost
+        y = m.node("MaxPool", y, kernel_shape=[1, 1])
+    if x_type:
+        y = m.dequantize(y, F(0.031), x_type(x_zero))
+    y = m.node("GroupNormalization", y, m.constant(scale), m.constant(shift), num_groups=groups)
+    if activation:
+        y = m.node("Mul", y, m.node("Sigmoid", y))
+    if y_type:
+        y = m.quantize(y, F(0.03), y_type(y_zero))
+    result = {y: y_type or np.float32}
+    (got,), tactics = m.run(tmp_path, result, isa)
+    assert not any("quantize" in t or "pointwise" in t for t in tactics)
+    (steps,), _ = m.run(tmp_path, result, isa, "--disablePasses=form_fusion_regions")
+    want = group_norm(value, groups) * scale[:, None, None] + shift[:, None, None]
+    if activation:
+        want = want / (1 + np.exp(-want))
+    if not y_type:
+        assert np.abs(got - steps).max() < 1e-6 and np.abs(got - want).max() < 2e-5
+        return
+    limits = np.iinfo(y_type)
+    want = np.clip(np.rint(want / F(0.03)) + y_zero, limits.min, limits.max)
+    for other in (steps, want):
+        off = np.abs(got.astype(int) - other)
+        assert off.max() <= 1 and (off > 0).mean() < 3e-3
+
+
 def test_what_two_read_keeps_its_conversion(tmp_path: pathlib.Path) -> None:
     """The float result of a norm is read too: the quantize node stays, and says why."""
     m = Model()

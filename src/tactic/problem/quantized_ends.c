@@ -30,29 +30,38 @@ bool carnot_is_same_number(const carnot_problem* problem, uint32_t a, uint32_t b
              carnot_load_f64(y->format.dtype, y->tensor->data, 0);
 }
 
-bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
-                                carnot_quantized_ends* out) {
+bool carnot_quantized_ends_strip(const carnot_region* region, uint32_t input_count,
+                                 carnot_region* core, carnot_quantized_ends* out) {
   const carnot_quantized_end floats = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
-  uint32_t first = 0, end = region->node_count;
+  const carnot_plan_node *head = &region->nodes[0], *tail = &region->nodes[region->node_count - 1];
+  *core = *region;
   *out = (carnot_quantized_ends){.input = CARNOT_PLAN_NONE, .x = floats, .y = floats};
-  const carnot_plan_node *head = &region->nodes[0], *tail = &region->nodes[end - 1];
-  if (end > 1 && head->op == CARNOT_OP_DEQUANTIZE_LINEAR) {
+  if (core->node_count > 1 && head->op == CARNOT_OP_DEQUANTIZE_LINEAR) {
     if (!carnot_quantized_end_read(head, input_count, &out->x)) return false;
-    first++;
+    core->nodes++, core->node_count--;
   }
-  if (end - first > 1 && tail->op == CARNOT_OP_QUANTIZE_LINEAR) {
-    if (!carnot_quantized_end_read(tail, input_count, &out->y)) return false;
-    end--;
+  if (core->node_count > 1 && tail->op == CARNOT_OP_QUANTIZE_LINEAR) {
+    if (!carnot_quantized_end_read(tail, input_count, &out->y) || region->output_count != 1 ||
+        region->outputs[0] != tail->outputs[0] || region->outputs[0] != region->value_count - 1)
+      return false;
+    core->node_count--, core->value_count--;
+    core->outputs = tail->inputs;
   }
-  const carnot_plan_node* node = out->node = &region->nodes[first];
-  if (end - first != 1 || !node->input_count || region->output_count != node->output_count ||
-      region->outputs[0] != (carnot_is_end_bytes(&out->y) ? tail->outputs[0] : node->outputs[0]) ||
-      (carnot_is_end_bytes(&out->y) && tail->inputs[0] != node->outputs[0]) ||
+  const carnot_plan_node *node = out->node = &core->nodes[0],
+                         *last = &core->nodes[core->node_count - 1];
+  if (!node->input_count || core->outputs[0] != last->outputs[0] ||
       (carnot_is_end_bytes(&out->x) && node->inputs[0] != head->outputs[0]))
     return false;
   const uint32_t input = carnot_is_end_bytes(&out->x) ? head->inputs[0] : node->inputs[0];
   if (input < input_count) out->input = input;
   return true;
+}
+
+bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
+                                carnot_quantized_ends* out) {
+  carnot_region core;
+  return carnot_quantized_ends_strip(region, input_count, &core, out) && core.node_count == 1 &&
+         core.output_count == out->node->output_count;
 }
 
 static bool is_one(const carnot_operand_desc* t, carnot_dtype dtype) {

@@ -33,8 +33,13 @@ bool carnot_quantized_end_read(const carnot_plan_node* node, uint32_t input_coun
 // The same input of the step, or two known equal numbers.
 bool carnot_is_same_number(const carnot_problem* problem, uint32_t a, uint32_t b);
 
-// Reads |region| of a step with |input_count| inputs. False for other regions. |input| is NONE
-// where the operator's first operand is no input of the step.
+// Reads |region| of a step with |input_count| inputs, whose operator others may follow before the
+// quantize node. |core| borrows from it: the nodes between the conversions, and the values up to
+// their result. False for other regions. |input| is NONE where the operator's first operand is no
+// input of the step.
+bool carnot_quantized_ends_strip(const carnot_region* region, uint32_t input_count,
+                                 carnot_region* core, carnot_quantized_ends* out);
+// The same of a region with one operator.
 bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
                                 carnot_quantized_ends* out);
 // For reject: ends in bytes are int8 or uint8 with one float32 scale and a zero point of their
