@@ -93,16 +93,28 @@ def test_bytes_between_element_wise_operators(tmp_path: pathlib.Path, isa: str) 
     assert tactics == [f"cpu_pointwise_f32_{isa.replace('vnni', '')}"]
 
 
-def test_mean_of_bytes(tmp_path: pathlib.Path) -> None:
-    x = numbers(np.int8, 2, 70, 7, 5)
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("shape", [(2, 70, 7, 5), (1, 3, 200, 181)])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_mean_of_bytes(tmp_path: pathlib.Path, channels_last: bool, shape: tuple, quantized: bool) -> None:
+    x = numbers(np.int8, *shape)
     m = Model()
-    y = m.node("GlobalAveragePool", m.dequantize(m.input("x", x), F(0.04), np.int8(11)))
-    y = m.quantize(y, F(0.006), np.uint8(100))
-    (got,), tactics = m.run(tmp_path, {y: np.uint8}, LEVELS[-1])
-    sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True)
-    want = round_to(sums.astype(F) * F(np.float64(F(0.04)) / (35 * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    y = m.input("x", x)
+    if channels_last:  # the maximum of one pixel, which works on channels that are innermost
+        y = m.node("MaxPool", y, kernel_shape=[1, 1])
+    y = m.node("GlobalAveragePool", m.dequantize(y, F(0.04), np.int8(11)))
+    if quantized:
+        y = m.quantize(y, F(0.006), np.uint8(100))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8 if quantized else F}, LEVELS[-1])
+    count = shape[2] * shape[3]
+    sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True).astype(F)
+    if quantized:
+        want = round_to(sums * F(np.float64(F(0.04)) / (count * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    else:
+        want = sums * F(np.float64(F(0.04)) / count)
     assert np.array_equal(got, want)
     assert "cpu_mean_bytes" in tactics and not any("quantize" in t for t in tactics)
+    assert channels_last or not any("reformat" in t for t in tactics)
 
 
 def test_moves_stay_in_bytes(tmp_path: pathlib.Path) -> None:
