@@ -235,13 +235,20 @@ carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, ca
   return NULL;
 }
 
-// The quantize node that alone reads the only result of |node|.
+// The quantize node that reads the only result of |node|, and comes before what else reads it.
 static carnot_node* quantize_behind(const carnot_node* node) {
-  carnot_node* next = node->output_count == 1 ? carnot_only_user(node->outputs[0]) : NULL;
-  return next && next->block == node->block && next->op == CARNOT_OP_QUANTIZE_LINEAR &&
-                 next->inputs[0] == node->outputs[0]
-             ? next
-             : NULL;
+  const carnot_value* value = node->outputs[0];
+  carnot_node* found = NULL;
+  if (node->output_count != 1) return NULL;
+  for (size_t i = 0; i < value->use_count; i++)
+    if (value->uses[i].node->op == CARNOT_OP_QUANTIZE_LINEAR && value->uses[i].input == 0 &&
+        value->uses[i].node->block == node->block && !found)
+      found = value->uses[i].node;
+  for (size_t i = 0; found && i < value->use_count; i++)
+    if (value->uses[i].node->block != node->block ||
+        !carnot_node_comes_before(found, value->uses[i].node))
+      return NULL;
+  return found;
 }
 
 // What may join an operator that reads and writes bytes; NULL where there is none.

@@ -107,15 +107,29 @@ def test_bytes_around_a_norm_of_channels(
         assert off.max() <= 1 and (off > 0).mean() < 3e-3
 
 
-def test_what_two_read_keeps_its_conversion(tmp_path: pathlib.Path) -> None:
-    """The float result of a norm is read too: the quantize node stays, and says why."""
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("reader", [None, "Neg"])
+def test_a_norm_whose_float_result_is_read_too(tmp_path: pathlib.Path, isa: str, reader: str | None) -> None:
+    """One step writes both, for a residual or the caller."""
     m = Model()
-    x = m.dequantize(m.input("x", numbers(np.uint8, 5, 37)), F(0.03), np.uint8(100))
+    x = m.dequantize(m.input("x", numbers(np.uint8, 50, 37)), F(0.03), np.uint8(100))
     y = m.node("LayerNormalization", x, m.constant(SCALE), m.constant(SHIFT))
-    m.run(tmp_path, {m.quantize(y, F(0.02), np.uint8(128)): np.uint8, y: np.float32}, LEVELS[-1])
+    q = m.quantize(y, F(0.02), np.uint8(128))
+    results = {q: np.uint8, m.node(reader, y) if reader else y: F}
+    got, tactics = m.run(tmp_path, results, isa)
+    assert not any("quantize" in t for t in tactics)
+    steps, _ = m.run(tmp_path, results, isa, "--disablePasses=form_fusion_regions")
+    assert all(np.array_equal(a, b) for a, b in zip(got, steps))
+
+
+def test_a_float_result_that_is_read_before_keeps_its_conversion(tmp_path: pathlib.Path) -> None:
+    m = Model()
+    y = m.node("LayerNormalization", m.input("x", np.ones((5, 37), F)), m.constant(SCALE), m.constant(SHIFT))
+    z = m.node("CumSum", y, m.constant(np.int64(0)))
+    m.run(tmp_path, {m.quantize(y, F(0.02), np.uint8(128)): np.uint8, z: F}, LEVELS[-1])
     layers = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
     assert [layer.get("Unfused") for layer in layers if "quantize" in layer["TacticName"]] == [
-        "LayerNormalization_1 computes in float32"
+        "LayerNormalization_0 computes in float32"
     ]
 
 

@@ -30,20 +30,34 @@ bool carnot_is_same_number(const carnot_problem* problem, uint32_t a, uint32_t b
              carnot_load_f64(y->format.dtype, y->tensor->data, 0);
 }
 
+// Finds the outputs of a region whose last node |tail| quantizes. False when others are read.
+static bool read_outputs(const carnot_region* region, const carnot_plan_node* tail,
+                         carnot_quantized_ends* out) {
+  if (region->output_count < 1 || region->output_count > 2 ||
+      tail->outputs[0] != region->value_count - 1)
+    return false;
+  out->y_output = region->outputs[0] == tail->outputs[0] ? 0 : region->output_count - 1;
+  if (region->outputs[out->y_output] != tail->outputs[0]) return false;
+  if (region->output_count == 1) return true;
+  out->float_output = 1 - out->y_output;
+  return region->outputs[out->float_output] == tail->inputs[0];
+}
+
 bool carnot_quantized_ends_strip(const carnot_region* region, uint32_t input_count,
                                  carnot_region* core, carnot_quantized_ends* out) {
   const carnot_quantized_end floats = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
   const carnot_plan_node *head = &region->nodes[0], *tail = &region->nodes[region->node_count - 1];
   *core = *region;
-  *out = (carnot_quantized_ends){.input = CARNOT_PLAN_NONE, .x = floats, .y = floats};
+  *out = (carnot_quantized_ends){
+      .input = CARNOT_PLAN_NONE, .x = floats, .y = floats, .float_output = CARNOT_PLAN_NONE};
   if (core->node_count > 1 && head->op == CARNOT_OP_DEQUANTIZE_LINEAR) {
     if (!carnot_quantized_end_read(head, input_count, &out->x)) return false;
     core->nodes++, core->node_count--;
   }
   if (core->node_count > 1 && tail->op == CARNOT_OP_QUANTIZE_LINEAR) {
-    if (!carnot_quantized_end_read(tail, input_count, &out->y) || region->output_count != 1 ||
-        region->outputs[0] != tail->outputs[0] || region->outputs[0] != region->value_count - 1)
+    if (!carnot_quantized_end_read(tail, input_count, &out->y) || !read_outputs(region, tail, out))
       return false;
+    core->output_count = 1;
     core->node_count--, core->value_count--;
     core->outputs = tail->inputs;
   }
@@ -84,5 +98,5 @@ const char* carnot_quantized_ends_check(const carnot_problem* problem,
                                         const carnot_quantized_ends* ends) {
   if (ends->input == CARNOT_PLAN_NONE) return "the operand is no input of the step";
   const char* why = check_end(problem, &ends->x, &problem->inputs[ends->input]);
-  return why ? why : check_end(problem, &ends->y, &problem->outputs[0]);
+  return why ? why : check_end(problem, &ends->y, &problem->outputs[ends->y_output]);
 }

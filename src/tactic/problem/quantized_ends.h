@@ -1,7 +1,8 @@
 // A region of one float operator between bytes, for tactics of every backend:
 //   [dequantize x,] operator, [quantize y]
 // The operator's first operand and its only result may be bytes; other operands are inputs of the
-// step. The float result is quantized by the rule of QuantizeLinear, as if both were steps.
+// step. Where the result is quantized, its float32 form may be a second output. The float result is
+// quantized by the rule of QuantizeLinear, as if both were steps.
 #ifndef CARNOT_TACTIC_PROBLEM_QUANTIZED_ENDS_H_
 #define CARNOT_TACTIC_PROBLEM_QUANTIZED_ENDS_H_
 
@@ -17,6 +18,8 @@ typedef struct carnot_quantized_ends {
   const carnot_plan_node* node;  // the operator, borrowed from the region
   uint32_t input;                // input of the step: x, bytes or floats
   carnot_quantized_end x, y;
+  uint32_t y_output;      // output of the step: the result
+  uint32_t float_output;  // the result before it is quantized, where that is read too; NONE
 } carnot_quantized_ends;
 
 static inline bool carnot_is_end_bytes(const carnot_quantized_end* end) {

@@ -16,7 +16,8 @@ typedef struct channel_norm_params {
 static bool read_region(const carnot_region* region, uint32_t input_count, carnot_region* core,
                         carnot_quantized_ends* ends, carnot_norm_problem* norm) {
   return carnot_quantized_ends_strip(region, input_count, core, ends) &&
-         carnot_norm_read_node(ends->node, norm) && carnot_norm_is_by_channel(norm);
+         carnot_norm_read_node(ends->node, norm) && carnot_norm_is_by_channel(norm) &&
+         ends->float_output == CARNOT_PLAN_NONE;
 }
 
 static const char* check_parameter(const carnot_problem* problem, uint32_t input,
@@ -109,7 +110,7 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
                    ends.input != CARNOT_PLAN_NONE && norm.scale < step->input_count &&
                    norm.bias < step->input_count,
                INVALID_MODEL, "the step normalizes no channels");
-  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, &outputs[0]));
+  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, outputs));
   const carnot_operand* x = &inputs[ends.input];
   bool same = x->rank >= 3 && x->rank == outputs[0].rank;
   for (int d = 0; same && d < x->rank; d++)
@@ -211,7 +212,7 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
                "the step normalizes no channels");
   channel_norm_run run = {
       .kernels = carnot_cpu_kernels_of(step->tactic->isa), .state = state, .workspace = workspace};
-  run.ends = carnot_row_ends_make(run.kernels, &ends, inputs, &outputs[0], run.state->c);
+  run.ends = carnot_row_ends_make(run.kernels, &ends, inputs, outputs, run.state->c);
   float* floats = run.workspace + run.state->floats;
   run.norm =
       (carnot_group_norm_f32){.pixels = run.state->pixels,

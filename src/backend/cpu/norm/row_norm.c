@@ -23,6 +23,11 @@ static const char* check_input(const carnot_problem* problem, const carnot_quant
   return why || x->rank >= 1 ? why : "the input has no axis";
 }
 
+static void want_row_major(carnot_problem* problem) {
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+}
+
 // Rows of |outer|; a part takes |per_part| of them and |buffer| floats of the workspace.
 typedef struct rows_state {
   int64_t outer, n, inner, per_part, buffer;
@@ -30,14 +35,14 @@ typedef struct rows_state {
 
 // [outer, n, inner] of the norm of a dense operand and a result of the same dimensions.
 static carnot_status* make_rows(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* out, carnot_norm_problem* norm, rows_state* s,
-                                size_t* out_workspace_bytes) {
+                                const carnot_operand* outputs, carnot_norm_problem* norm,
+                                rows_state* s, size_t* out_workspace_bytes) {
   carnot_quantized_ends ends;
   CARNOT_CHECK(
       read_region(step->region, step->input_count, &ends, norm) && ends.input != CARNOT_PLAN_NONE,
       INVALID_MODEL, "the step normalizes no axis");
-  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, out));
-  const carnot_operand* in = &inputs[ends.input];
+  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, outputs));
+  const carnot_operand *in = &inputs[ends.input], *out = &outputs[ends.y_output];
   bool same = in->rank == out->rank && carnot_cpu_is_dense(in) && carnot_cpu_is_dense(out);
   for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
   CARNOT_CHECK(same, INVALID_ARGUMENT, "operands are no dense tensors of one shape");
@@ -70,8 +75,8 @@ static void rows_part(void* argument, int64_t part) {
 static void run_rows(const carnot_step_view* step, const carnot_quantized_ends* ends,
                      const rows_state* s, const carnot_operand* inputs,
                      const carnot_operand* outputs, carnot_executor* executor, rows_run* run) {
-  run->ends = carnot_row_ends_make(carnot_cpu_kernels_of(step->tactic->isa), ends, inputs,
-                                   &outputs[0], s->n * s->inner);
+  run->ends = carnot_row_ends_make(carnot_cpu_kernels_of(step->tactic->isa), ends, inputs, outputs,
+                                   s->n * s->inner);
   run->state = s;
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part), rows_part, run);
 }
@@ -85,17 +90,17 @@ static const char* softmax_reject(carnot_problem* problem, char* reason, size_t 
       !carnot_norm_is_softmax(&norm))
     return "";
   const char* why = check_input(problem, &ends, reason, size);
-  if (!why)
-    problem->inputs[ends.input].format.layout = problem->outputs[0].format.layout =
-        CARNOT_LAYOUT_ROW_MAJOR;
-  return why;
+  if (why) return why;
+  problem->inputs[ends.input].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  want_row_major(problem);
+  return NULL;
 }
 
 static carnot_status* softmax_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                         const carnot_operand* outputs, void* state,
                                         size_t* out_workspace_bytes) {
   carnot_norm_problem norm;
-  return make_rows(step, inputs, &outputs[0], &norm, state, out_workspace_bytes);
+  return make_rows(step, inputs, outputs, &norm, state, out_workspace_bytes);
 }
 
 typedef struct softmax_kernel {
@@ -158,8 +163,7 @@ static const char* row_norm_reject(carnot_problem* problem, char* reason, size_t
   if (!read_region(problem->region, problem->input_count, &ends, &norm) ||
       !carnot_norm_is_by_row(&norm))
     return "";
-  if (problem->output_count != 1 || ends.node->output_count != 1)
-    return "the statistics are wanted too";
+  if (ends.node->output_count != 1) return "the statistics are wanted too";
   const char* why = check_input(problem, &ends, reason, size);
   if (why) return why;
   const carnot_operand_desc* x = &problem->inputs[ends.input];
@@ -170,7 +174,7 @@ static const char* row_norm_reject(carnot_problem* problem, char* reason, size_t
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  want_row_major(problem);
   return NULL;
 }
 
@@ -191,7 +195,7 @@ static carnot_status* row_norm_configure(const carnot_step_view* step, const car
                                          size_t* out_workspace_bytes) {
   carnot_norm_problem norm;
   rows_state* s = state;
-  CARNOT_TRY(make_rows(step, inputs, &outputs[0], &norm, s, out_workspace_bytes));
+  CARNOT_TRY(make_rows(step, inputs, outputs, &norm, s, out_workspace_bytes));
   CARNOT_TRY(check_row(step, inputs, norm.scale, s->n));
   return check_row(step, inputs, norm.bias, s->n);
 }

@@ -26,9 +26,16 @@ static carnot_status* check_end(const carnot_quantized_end* end, const carnot_op
 }
 
 carnot_status* carnot_row_ends_check(const carnot_quantized_ends* ends,
-                                     const carnot_operand* inputs, const carnot_operand* output) {
+                                     const carnot_operand* inputs, const carnot_operand* outputs) {
   CARNOT_TRY(check_end(&ends->x, inputs, &inputs[ends->input]));
-  return check_end(&ends->y, inputs, output);
+  CARNOT_TRY(check_end(&ends->y, inputs, &outputs[ends->y_output]));
+  if (ends->float_output == CARNOT_PLAN_NONE) return NULL;
+  const carnot_operand *y = &outputs[ends->y_output], *kept = &outputs[ends->float_output];
+  bool same = kept->format.dtype == CARNOT_DTYPE_F32 && kept->rank == y->rank;
+  for (int d = 0; same && d < y->rank; d++)
+    same = kept->dims[d] == y->dims[d] && (y->dims[d] == 1 || kept->strides[d] == y->strides[d]);
+  CARNOT_CHECK(same, INVALID_MODEL, "the results are not bytes and float32 of one shape");
+  return NULL;
 }
 
 static int64_t rows_of_block(int64_t n) {
@@ -50,14 +57,16 @@ static carnot_quantize quantize_of(const carnot_quantized_end* end, const carnot
 
 carnot_row_ends carnot_row_ends_make(const carnot_cpu_kernels* kernels,
                                      const carnot_quantized_ends* ends,
-                                     const carnot_operand* inputs, const carnot_operand* output,
+                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                      int64_t n) {
+  const carnot_operand* output = &outputs[ends->y_output];
   carnot_row_ends out = {.kernels = kernels,
                          .x = inputs[ends->input].data,
                          .y = output->data,
                          .n = n,
                          .x_is_bytes = carnot_is_end_bytes(&ends->x),
                          .y_is_bytes = carnot_is_end_bytes(&ends->y)};
+  if (ends->float_output != CARNOT_PLAN_NONE) out.kept = outputs[ends->float_output].data;
   if (out.x_is_bytes) out.from = quantize_of(&ends->x, inputs, &inputs[ends->input]);
   if (out.y_is_bytes) out.to = quantize_of(&ends->y, inputs, output);
   return out;
@@ -69,11 +78,11 @@ static void run_block(const carnot_row_ends* e, int64_t row, int64_t rows, float
   const int64_t at = row * e->n;
   from.n = to.n = rows * e->n;
   const float* src = e->x_is_bytes ? buffer : (const float*)e->x + at;
-  float* dst = e->y_is_bytes ? buffer : (float*)e->y + at;
+  float* dst = e->kept ? e->kept + at : e->y_is_bytes ? buffer : (float*)e->y + at;
   if (e->x_is_bytes)
     e->kernels->dequantize_f32(&from, 1, (const uint8_t*)e->x + at, from.n, buffer, from.n);
   compute(user, src, dst, rows);
-  if (e->y_is_bytes) e->kernels->quantize_f32(&to, 1, buffer, to.n, (uint8_t*)e->y + at, to.n);
+  if (e->y_is_bytes) e->kernels->quantize_f32(&to, 1, dst, to.n, (uint8_t*)e->y + at, to.n);
 }
 
 void carnot_row_ends_run(const carnot_row_ends* e, int64_t first, int64_t last, float* buffer,
