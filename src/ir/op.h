@@ -145,6 +145,9 @@ enum {
   // Each element of output 0 is the largest of some elements of input 0: commutes with a rising
   // function.
   CARNOT_TRAIT_MAXIMUM = 512,
+  // Kernels may read input 0 and write the only result as quantized bytes: a dequantize node before
+  // it and a quantize node behind it join its region where a kernel of the target takes them.
+  CARNOT_TRAIT_BYTE_ENDS = 1024,
 };
 
 // For carnot_op_row.sized_by: element values of inputs from |i| on may decide output sizes.

@@ -82,7 +82,7 @@ static void quantize_element(const quantize_run* r, int64_t i, int64_t s) {
   carnot_dtype to = r->y->dtype;
   double value = rounded_to(r->precision, x / scale);
   if (!carnot_dtype_is_float(to)) {
-    carnot_store_f64(to, r->y->data, (size_t)i, rint(value) + zero);
+    carnot_store_f64(to, r->y->data, (size_t)i, (isnan(value) ? 0 : rint(value)) + zero);
   } else if (carnot_dtype_bits(to) == 8) {
     ((uint8_t*)r->y->data)[i] = carnot_minifloat_from_float(to, (float)(value + zero), r->saturate);
   } else {
@@ -209,7 +209,8 @@ static carnot_status* run_dynamic(carnot_call* call) {
   uint8_t zero;
   carnot_store_f64(CARNOT_DTYPE_U8, &zero, 0, (double)rintf(-low / scale));
   for (size_t i = 0; y && i < count; i++) {
-    carnot_store_f64(CARNOT_DTYPE_U8, y->data, i, (double)rintf(v[i] / scale) + zero);
+    const float step = v[i] / scale;
+    carnot_store_f64(CARNOT_DTYPE_U8, y->data, i, (isnan(step) ? 0 : (double)rintf(step)) + zero);
   }
   if (out_scale) *(float*)out_scale->data = scale;
   if (out_zero) *(uint8_t*)out_zero->data = zero;

@@ -282,7 +282,7 @@ const carnot_op_row carnot_op_reduce = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
-    .traits = CARNOT_TRAIT_HALF_AS_F32,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_BYTE_ENDS,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .axes = {.moves = true, .axes_input = CARNOT_AXES_INPUT(1)},
     .infer = infer_reduce,

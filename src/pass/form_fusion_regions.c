@@ -137,18 +137,24 @@ static carnot_status* grow(const carnot_pass_options* options, carnot_node* firs
 static carnot_status* visit_anchors(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   size_t count = 0;
-  for (carnot_node* node = block->first; node; node = node->next) count += is_anchor(node);
+  for (carnot_node* node = block->first; node; node = node->next)
+    count += is_anchor(node) || node->op == CARNOT_OP_MATMUL_INTEGER;
   // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by
   // another.
   carnot_node** anchors = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
   CARNOT_TRY(carnot_arena_status(&block->graph->arena));
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
-    if (is_anchor(node)) anchors[count++] = node;
+    if (is_anchor(node) || node->op == CARNOT_OP_MATMUL_INTEGER) anchors[count++] = node;
   for (size_t i = 0; i < count; i++) {
     if (anchors[i]->output_count != 1) continue;
+    if (anchors[i]->op == CARNOT_OP_MATMUL_INTEGER) {
+      CARNOT_TRY(carnot_fuse_dynamic(options, anchors[i]));
+      continue;
+    }
     carnot_node* region;
     CARNOT_TRY(carnot_fuse_quantized(options, anchors[i], &region));
+    if (!region) CARNOT_TRY(carnot_fuse_byte_ends(options, anchors[i], &region));
     if (region) continue;
     CARNOT_TRY(grow(options, anchors[i]));
   }
@@ -220,7 +226,7 @@ static carnot_status* visit_quantized(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     carnot_node* region;
     CARNOT_TRY(carnot_fuse_quantized_tree(user, node, &region));
-    if (!region) CARNOT_TRY(carnot_fuse_quantized_reduction(user, node, &region));
+    if (!region) CARNOT_TRY(carnot_fuse_byte_ends(user, node, &region));
     previous = region ? region->previous : node->previous;
   }
   return carnot_note_unfused(block);

@@ -5,12 +5,17 @@
 // result) as long as the elements of a head stay contiguous: the kernel then reads the heads where
 // the projections wrote them. A guard against rows without any key (exporters write NaN -> 0) is
 // included, too.
+//
+// Where q, k and v are dequantized bytes, the region takes their dequantize nodes along, the
+// conversions of the scores and of softmax's result to bytes and back, and the quantize node of the
+// result; transposes and slices of q, k and v then move bytes.
 #include "pass/pass.h"
 
 enum { kMaxNodes = 32 };
 
 typedef struct match {
-  carnot_dtype dtype;             // of all tensors but the mask
+  carnot_dtype dtype;             // of all tensors but the mask and bytes
+  bool is_quantized;              // q, k and v are dequantized
   carnot_node* nodes[kMaxNodes];  // in any order
   int count;
 } match;
@@ -28,6 +33,35 @@ static carnot_node* sole_producer(const carnot_value* value, const carnot_node* 
                  carnot_only_user(value) == reader
              ? node
              : NULL;
+}
+
+static bool is_conversion(const carnot_node* node) {
+  return node->op == CARNOT_OP_QUANTIZE_LINEAR || node->op == CARNOT_OP_DEQUANTIZE_LINEAR;
+}
+
+static bool dequantizes(const carnot_node* reader, int input) {
+  const carnot_node* from = reader->inputs[input]->producer;
+  return from && from->op == CARNOT_OP_DEQUANTIZE_LINEAR;
+}
+
+// |node| dequantizes what a quantize node makes and alone reads: takes both. *out is what is
+// quantized.
+static bool take_conversions(match* m, carnot_node* node, carnot_value** out) {
+  carnot_node* from = sole_producer(node->inputs[0], node);
+  if (!from || from->op != CARNOT_OP_QUANTIZE_LINEAR || !take(m, node) || !take(m, from))
+    return false;
+  *out = from->inputs[0];
+  return true;
+}
+
+// The node that makes |value| for |reader| alone, behind conversions to bytes and back, which are
+// taken. *reader is the node that reads its result.
+static carnot_node* producer_behind(match* m, carnot_value* value, const carnot_node** reader) {
+  carnot_node* node = sole_producer(value, *reader);
+  if (!m->is_quantized || !node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR) return node;
+  if (!take_conversions(m, node, &value)) return NULL;
+  *reader = m->nodes[m->count - 1];
+  return sole_producer(value, *reader);
 }
 
 static bool is_typed(const match* m, const carnot_value* value, int least_rank) {
@@ -81,11 +115,9 @@ static bool cuts_heads(const carnot_node* node) {
          axis + 1 < node->inputs[0]->type.rank;
 }
 
-// Takes what precedes input |input| of a MatMul, whose axis |axis| from the end (1 or 2)
-// holds the elements of a head. False when these cannot be read next to one another.
-static bool take_operand(match* m, const carnot_node* matmul, int input, int axis) {
-  const carnot_node* reader = matmul;
-  const carnot_value* value = matmul->inputs[input];
+// Takes what precedes |value|, whose axis |axis| from the end (1 or 2) holds the elements of a
+// head, for |reader|. False when these cannot be read next to one another.
+static bool take_views(match* m, const carnot_value* value, const carnot_node* reader, int axis) {
   int best = axis == 1 ? m->count : -1;
   bool open = true;  // no permutation of the batches yet
   while (is_typed(m, value, 2)) {
@@ -111,6 +143,18 @@ static bool take_operand(match* m, const carnot_node* matmul, int input, int axi
   }
   if (best >= 0) m->count = best;
   return best >= 0;
+}
+
+// Takes what precedes input |input| of a MatMul, from its dequantize node on where it has one.
+static bool take_operand(match* m, const carnot_node* matmul, int input, int axis) {
+  if (!m->is_quantized) return take_views(m, matmul->inputs[input], matmul, axis);
+  carnot_node* from = sole_producer(matmul->inputs[input], matmul);
+  if (!from || from->op != CARNOT_OP_DEQUANTIZE_LINEAR || !take(m, from)) return false;
+  const carnot_dtype dtype = m->dtype;
+  m->dtype = from->inputs[0]->type.dtype;
+  const bool taken = take_views(m, from->inputs[0], from, axis);
+  m->dtype = dtype;
+  return taken;
 }
 
 static bool is_zero(const carnot_value* value) {
@@ -153,8 +197,8 @@ static bool take_scores(match* m, carnot_node* softmax) {
   int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
   if (!is_typed(m, softmax->inputs[0], 3) || (axis != -1 && axis != rank - 1) || !take(m, softmax))
     return false;
-  carnot_node* node = sole_producer(softmax->inputs[0], softmax);
   const carnot_node* reader = softmax;
+  carnot_node* node = producer_behind(m, softmax->inputs[0], &reader);
   if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
     int at = is_mask(m, node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node)
                  ? 0
@@ -167,16 +211,15 @@ static bool take_scores(match* m, carnot_node* softmax) {
         !take(m, cast))
       return false;
     reader = node;
-    node = sole_producer(node->inputs[at], node);
+    node = producer_behind(m, node->inputs[at], &reader);
   }
   if (node && scaled(node)) {
     if (!take(m, node)) return false;
     reader = node;
-    node = sole_producer(scaled(node), node);
+    node = producer_behind(m, scaled(node), &reader);
   }
   if (!is_plain_matmul(m, node) || node->outputs[0]->type.rank != rank || !take(m, node))
     return false;
-  (void)reader;
   bool transposed = carnot_attr_int(carnot_node_row(node), &node->attrs, "transB") != 0;
   for (int i = 0; i < 2; i++) {  // batches one to one
     if (!is_typed(m, node->inputs[i], rank) || node->inputs[i]->constant) return false;
@@ -192,9 +235,10 @@ static bool take_all(match* m, carnot_node* matmul) {
   if (!is_plain_matmul(m, matmul) ||
       carnot_attr_int(carnot_node_row(matmul), &matmul->attrs, "transB") || !take(m, matmul))
     return false;
-  carnot_node* node = matmul->inputs[0]->producer;
-  carnot_value* p = carnot_only_user(matmul->inputs[0]) == matmul ? guarded(m, node) : NULL;
-  carnot_node* softmax = p ? p->producer : sole_producer(matmul->inputs[0], matmul);
+  const carnot_node* reader = matmul;
+  carnot_node* node = producer_behind(m, matmul->inputs[0], &reader);
+  carnot_value* p = guarded(m, node);
+  carnot_node* softmax = p ? p->producer : node;
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != matmul->block) return false;
   const carnot_value *v = matmul->inputs[1], *y = matmul->outputs[0];
   if (!is_typed(m, v, y->type.rank) || v->constant ||
@@ -206,6 +250,12 @@ static bool take_all(match* m, carnot_node* matmul) {
       return false;
   if (!take_scores(m, softmax) || !take_operand(m, matmul, 1, /*axis=*/1)) return false;
   carnot_node* next = carnot_only_user(y);
+  if (m->is_quantized && next && next->op == CARNOT_OP_QUANTIZE_LINEAR &&
+      next->block == matmul->block && next->inputs[0] == y) {
+    if (!take(m, next)) return false;
+    y = next->outputs[0];
+    next = carnot_only_user(y);
+  }
   bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == matmul->block &&
               source_axis(next, y->type.rank - 1) == y->type.rank - 1;
   return !rows || take(m, next);
@@ -236,6 +286,18 @@ static void put_in_order(match* m, const uint32_t* positions) {
   }
 }
 
+// The MatMul of softmax's result |p| and the values, behind a guard and conversions.
+static carnot_node* values_matmul(const carnot_value* p) {
+  for (size_t u = 0; u < p->use_count; u++) {
+    carnot_node* reader = p->uses[u].node;
+    if (carnot_node_is_fn(reader, CARNOT_FN_SELECT)) reader = carnot_only_user(reader->outputs[0]);
+    for (int i = 0; i < 2 && reader && is_conversion(reader); i++)
+      reader = carnot_only_user(reader->outputs[0]);
+    if (reader && reader->op == CARNOT_OP_MATMUL) return reader;
+  }
+  return NULL;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   // Fusing moves nodes, so the matmuls are listed first; a matmul that is gone has no block's
   // reader left.
@@ -252,14 +314,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
     if (node->op == CARNOT_OP_SOFTMAX) softmaxes[count++] = node;
   for (size_t i = 0; i < count; i++) {
     const carnot_value* p = softmaxes[i]->outputs[0];
-    carnot_node* matmul = NULL;
-    for (size_t u = 0; u < p->use_count; u++) {
-      carnot_node* reader = p->uses[u].node;
-      if (carnot_node_is_fn(reader, CARNOT_FN_SELECT))
-        reader = carnot_only_user(reader->outputs[0]);
-      if (reader && reader->op == CARNOT_OP_MATMUL) matmul = reader;
-    }
-    match m = {.dtype = p->type.dtype};
+    carnot_node* matmul = values_matmul(p);
+    match m = {.dtype = p->type.dtype, .is_quantized = matmul && dequantizes(matmul, 1)};
     if (!matmul || matmul->block != block || !take_all(&m, matmul)) continue;
     put_in_order(&m, positions);
     if (carnot_pass_accepts(user, m.nodes, m.count))

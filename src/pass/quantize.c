@@ -5,6 +5,7 @@
 //   move(dequantize(x))        -> dequantize(move(x)): reshape, transpose, slice, gather, split,
 //                                 concat of one scale, max pooling, ..
 //   quantize(move(x))          -> move(quantize(x)): reshape, transpose, concat, ..
+//   quantize(f(move(x)))       -> move(quantize(f(x))): reshape, transpose; f of each element alone
 //   quantize(dequantize(x))    -> x where scales, zero points and types are equal
 //
 // Each is exact. A moved element is the same number in either type. Max pooling commutes with a
@@ -15,7 +16,7 @@
 
 #include "pass/quantized_region.h"
 
-enum { kMostInputs = 64 };
+enum { kMostInputs = 64, kMostChain = 8 };
 
 static bool is_one_scale(const carnot_node* node) {
   const carnot_type* t = &node->inputs[1]->type;
@@ -48,16 +49,21 @@ static void remove_unread(carnot_node* node) {
   if (!carnot_value_used(node->outputs[0])) carnot_node_remove(node);
 }
 
+// |copy| stands for |node|: its names and requests.
+static void copy_marks(const carnot_node* node, carnot_node* copy) {
+  copy->order = node->order;
+  copy->is_unnamed = node->is_unnamed;
+  copy->type_name = node->type_name;
+  copy->precision = node->precision;
+  copy->absorbed = node->absorbed;
+  copy->absorbed_count = node->absorbed_count;
+}
+
 // |node| over other inputs, before it.
 static carnot_status* copy_over(carnot_node* node, carnot_value* const* inputs, carnot_node** out) {
   CARNOT_TRY(carnot_node_insert_before(node, node->op, node->name, &node->attrs, inputs,
                                        node->input_count, node->output_count, out));
-  (*out)->order = node->order;
-  (*out)->is_unnamed = node->is_unnamed;
-  (*out)->type_name = node->type_name;
-  (*out)->precision = node->precision;
-  (*out)->absorbed = node->absorbed;
-  (*out)->absorbed_count = node->absorbed_count;
+  copy_marks(node, *out);
   return NULL;
 }
 
@@ -247,34 +253,114 @@ static bool has_constant_scale(const carnot_node* node) {
          (!zero_of(node) || zero_of(node)->constant);
 }
 
-static carnot_status* move_quantize(carnot_node* node, carnot_node** out_moved) {
-  *out_moved = NULL;
-  carnot_node* from = node->inputs[0]->producer;
+static carnot_status* quantize_before(carnot_node* at, const carnot_node* like, carnot_value* value,
+                                      carnot_node** out) {
+  carnot_value* inputs[3] = {value, like->inputs[1], zero_of(like)};
+  CARNOT_TRY(carnot_node_insert_before(at, like->op, like->name, &like->attrs, inputs,
+                                       like->input_count, 1, out));
+  (*out)->order = like->order;
+  (*out)->is_unnamed = like->is_unnamed;
+  (*out)->type_name = like->type_name;
+  return NULL;
+}
+
+// |moved| computes what |node| did.
+static void take_place(carnot_node* node, carnot_node* moved) {
+  moved->outputs[0]->name = node->outputs[0]->name;
+  carnot_value_replace(node->outputs[0], moved->outputs[0]);
+  carnot_node_remove(node);
+}
+
+// quantize(concat(x, ..)) -> concat(quantize(x), ..).
+static carnot_status* move_before_concat(carnot_node* node, carnot_node* concat,
+                                         carnot_node** out_moved) {
   carnot_value* inputs[kMostInputs];
-  if (!from || from->block != node->block || !keeps_elements(from) || !has_constant_scale(node) ||
-      carnot_only_user(from->outputs[0]) != node || from->input_count > kMostInputs)
-    return NULL;
-  const int data = from->op == CARNOT_OP_CONCAT ? from->input_count : 1;
-  for (int i = 0; i < from->input_count; i++) {
-    inputs[i] = from->inputs[i];
-    if (i >= data) continue;
-    if (!inputs[i] || inputs[i]->constant) return NULL;
-  }
-  for (int i = 0; i < data; i++) {
-    carnot_value* quantized[3] = {inputs[i], node->inputs[1], zero_of(node)};
+  *out_moved = NULL;
+  if (concat->input_count > kMostInputs) return NULL;
+  for (int i = 0; i < concat->input_count; i++)
+    if (!concat->inputs[i] || concat->inputs[i]->constant) return NULL;
+  for (int i = 0; i < concat->input_count; i++) {
     carnot_node* made;
-    CARNOT_TRY(carnot_node_insert_before(from, node->op, node->name, &node->attrs, quantized,
-                                         node->input_count, 1, &made));
-    made->order = node->order;
-    made->is_unnamed = node->is_unnamed;
-    made->type_name = node->type_name;
+    CARNOT_TRY(quantize_before(concat, node, concat->inputs[i], &made));
     inputs[i] = made->outputs[0];
   }
-  CARNOT_TRY(copy_over(from, inputs, out_moved));
-  (*out_moved)->outputs[0]->name = node->outputs[0]->name;
-  carnot_value_replace(node->outputs[0], (*out_moved)->outputs[0]);
-  carnot_node_remove(node);
-  carnot_node_remove(from);
+  CARNOT_TRY(copy_over(concat, inputs, out_moved));
+  take_place(node, *out_moved);
+  carnot_node_remove(concat);
+  return NULL;
+}
+
+// Operators of one operand, between a move of elements and a quantize node, from the last one up.
+typedef struct chain {
+  carnot_node* nodes[kMostChain];
+  int count;
+} chain;
+
+// The operand of |node| that it computes element by element, beside single numbers; -1: none.
+static int data_operand(const carnot_node* node) {
+  double number;
+  if (is_dequantize(node)) return has_constant_scale(node) ? 0 : -1;
+  if (carnot_node_fn(node) == CARNOT_FN_COUNT) return -1;
+  if (node->op == CARNOT_OP_UNARY) return 0;
+  if (node->op != CARNOT_OP_BINARY) return -1;
+  for (int i = 0; i < 2; i++)
+    if (carnot_value_scalar(node->inputs[1 - i], &number) && !node->inputs[i]->constant) return i;
+  return -1;
+}
+
+// The operator above |quantize| and a chain that moves elements for them alone; NULL: none.
+static carnot_node* find_move(const carnot_node* quantize, chain* out) {
+  const carnot_node* reader = quantize;
+  int input = 0;
+  out->count = 0;
+  for (;;) {
+    const carnot_value* value = reader->inputs[input];
+    carnot_node* node = value->producer;
+    if (!node || node->block != quantize->block || carnot_only_user(value) != reader) return NULL;
+    if (keeps_elements(node)) return node;
+    input = data_operand(node);
+    if (input < 0 || out->count == kMostChain) return NULL;
+    out->nodes[out->count++] = node;
+    reader = node;
+  }
+}
+
+// A single number of higher rank than the data would change the rank of the result.
+static bool keeps_rank(const chain* c, int rank) {
+  for (int i = 0; i < c->count; i++)
+    for (int k = 0; k < c->nodes[i]->input_count; k++)
+      if (k != data_operand(c->nodes[i]) && c->nodes[i]->inputs[k] &&
+          c->nodes[i]->inputs[k]->type.rank > rank)
+        return false;
+  return true;
+}
+
+// quantize(f(move(x))) -> move(quantize(f(x))).
+static carnot_status* move_before_move(carnot_node* node, carnot_node* move, const chain* c,
+                                       carnot_node** out_made) {
+  carnot_value* inputs[kMostInputs];
+  carnot_value* value = move->inputs[0];
+  *out_made = NULL;
+  if (move->input_count > kMostInputs || !value || value->constant ||
+      !keeps_rank(c, value->type.rank))
+    return NULL;
+  for (int i = c->count - 1; i >= 0; i--) {
+    carnot_node *old = c->nodes[i], *made;
+    for (int k = 0; k < old->input_count; k++) inputs[k] = old->inputs[k];
+    inputs[data_operand(old)] = value;
+    CARNOT_TRY(copy_over(old, inputs, &made));
+    value = made->outputs[0];
+  }
+  CARNOT_TRY(quantize_before(node, node, value, out_made));
+  for (int i = 0; i < move->input_count; i++) inputs[i] = move->inputs[i];
+  inputs[0] = (*out_made)->outputs[0];
+  carnot_node* moved;
+  CARNOT_TRY(carnot_node_insert_before(node, move->op, move->name, &move->attrs, inputs,
+                                       move->input_count, 1, &moved));
+  copy_marks(move, moved);
+  take_place(node, moved);
+  for (int i = 0; i < c->count; i++) carnot_node_remove(c->nodes[i]);
+  carnot_node_remove(move);
   return NULL;
 }
 
@@ -282,10 +368,18 @@ static carnot_status* move_up(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     previous = node->previous;
-    if (node->op != CARNOT_OP_QUANTIZE_LINEAR || !node->inputs[0]->producer) continue;
-    carnot_node* moved;
-    CARNOT_TRY(move_quantize(node, &moved));
-    if (moved) previous = moved;  // with the quantize nodes before it
+    if (node->op != CARNOT_OP_QUANTIZE_LINEAR || !has_constant_scale(node)) continue;
+    chain c;
+    carnot_node *move = find_move(node, &c), *made;
+    if (!move) continue;
+    if (move->op != CARNOT_OP_CONCAT) {
+      CARNOT_TRY(move_before_move(node, move, &c, &made));
+      if (made) previous = made;
+    } else if (!c.count) {
+      const bool is_next = previous == move;  // it goes where it moves
+      CARNOT_TRY(move_before_concat(node, move, &made));
+      if (made && is_next) previous = made;  // with the quantize nodes before it
+    }
   }
   return NULL;
 }

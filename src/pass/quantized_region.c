@@ -161,7 +161,7 @@ carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carn
   return NULL;
 }
 
-// ---- element-wise operators and reductions between quantized values ----
+// ---- element-wise operators, norms and reductions between quantized values ----
 
 static bool has_one_scale(const carnot_node* node) {
   const carnot_type* t = &node->inputs[1]->type;
@@ -235,22 +235,65 @@ carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, ca
   return NULL;
 }
 
-carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* options,
-                                               carnot_node* node, carnot_node** out_region) {
-  *out_region = NULL;
+// The quantize node that reads the only result of |node|, and comes before what else reads it.
+static carnot_node* quantize_behind(const carnot_node* node) {
+  const carnot_value* value = node->outputs[0];
+  carnot_node* found = NULL;
+  if (node->output_count != 1) return NULL;
+  for (size_t i = 0; i < value->use_count; i++)
+    if (value->uses[i].node->op == CARNOT_OP_QUANTIZE_LINEAR && value->uses[i].input == 0 &&
+        value->uses[i].node->block == node->block && !found)
+      found = value->uses[i].node;
+  for (size_t i = 0; found && i < value->use_count; i++)
+    if (value->uses[i].node->block != node->block ||
+        !carnot_node_comes_before(found, value->uses[i].node))
+      return NULL;
+  return found;
+}
+
+// What may join an operator that reads and writes bytes; NULL where there is none.
+typedef struct byte_ends {
+  bool dequantizes;
+  carnot_node *activation, *quantize;
+} byte_ends;
+
+static carnot_status* fuse_ends(const carnot_pass_options* options, carnot_node* node,
+                                const byte_ends* ends, carnot_node** out_region) {
   proposal p = {.count = 0};
-  if (!options->accepts || node->op != CARNOT_OP_REDUCE || !dequantize_of(node, 0)) return NULL;
-  carnot_node* next = carnot_only_user(node->outputs[0]);
-  if (!next || next->block != node->block || next->op != CARNOT_OP_QUANTIZE_LINEAR ||
-      next->inputs[0] != node->outputs[0])
-    return NULL;
-  CARNOT_TRY(take_operand(&p, node, 0));
+  if (ends->dequantizes) CARNOT_TRY(take_operand(&p, node, 0));
   p.nodes[p.count++] = node;
-  p.nodes[p.count++] = next;
+  if (ends->activation) p.nodes[p.count++] = ends->activation;
+  if (ends->quantize) p.nodes[p.count++] = ends->quantize;
   if (carnot_pass_accepts(options, p.nodes, p.count))
     return carnot_fuse(p.nodes, p.count, out_region);
   undo_copies(&p, 0);
   return NULL;
+}
+
+// The function of one operand that alone reads the only result of |node|.
+static carnot_node* activation_behind(const carnot_node* node) {
+  carnot_node* next = node->output_count == 1 ? carnot_only_user(node->outputs[0]) : NULL;
+  return next && next->block == node->block && next->op == CARNOT_OP_UNARY && is_pointwise(next)
+             ? next
+             : NULL;
+}
+
+// From the most that may join down, with at least one conversion.
+carnot_status* carnot_fuse_byte_ends(const carnot_pass_options* options, carnot_node* node,
+                                     carnot_node** out_region) {
+  *out_region = NULL;
+  if (!options->accepts || !carnot_op_has_trait(node->op, CARNOT_TRAIT_BYTE_ENDS)) return NULL;
+  const bool dequantizes = dequantize_of(node, 0) != NULL;
+  for (carnot_node* activation = activation_behind(node);; activation = NULL) {
+    carnot_node* quantize = quantize_behind(activation ? activation : node);
+    const byte_ends tries[] = {{dequantizes, activation, quantize},
+                               {false, activation, quantize},
+                               {dequantizes, activation, NULL}};
+    for (int i = 0; i < 3 && !*out_region; i++)
+      if (tries[i].dequantizes || tries[i].quantize)
+        CARNOT_TRY(fuse_ends(options, node, &tries[i], out_region));
+    if (*out_region || !activation) return NULL;
+  }
 }
 
 // ---- what stays apart ----

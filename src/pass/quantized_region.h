@@ -20,11 +20,17 @@ carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_
 // *out_region as above.
 carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, carnot_node* root,
                                           carnot_node** out_region) CARNOT_MUST_USE;
-// Fuses a reduction |node| with the dequantize node of its operand and the quantize node that reads
-// its result. *out_region as above.
-carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* options,
-                                               carnot_node* node,
-                                               carnot_node** out_region) CARNOT_MUST_USE;
+// Fuses |node|, of an operator with the trait BYTE_ENDS, with the dequantize node of its first
+// operand, the quantize node that reads its result, or both, and with an activation between.
+// *out_region as above.
+carnot_status* carnot_fuse_byte_ends(const carnot_pass_options* options, carnot_node* node,
+                                     carnot_node** out_region) CARNOT_MUST_USE;
+
+// Fuses |gemm|, a MatMulInteger, with the operators that scale its sums, the bias behind them, and
+// the dynamic quantization before it where nothing else reads that. The graph stays as it was when
+// no kernel takes them.
+carnot_status* carnot_fuse_dynamic(const carnot_pass_options* options,
+                                   carnot_node* gemm) CARNOT_MUST_USE;
 
 // Notes at each quantize and dequantize node of |block| why it is a step of its own.
 carnot_status* carnot_note_unfused(carnot_block* block) CARNOT_MUST_USE;

@@ -93,16 +93,28 @@ def test_bytes_between_element_wise_operators(tmp_path: pathlib.Path, isa: str) 
     assert tactics == [f"cpu_pointwise_f32_{isa.replace('vnni', '')}"]
 
 
-def test_mean_of_bytes(tmp_path: pathlib.Path) -> None:
-    x = numbers(np.int8, 2, 70, 7, 5)
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("shape", [(2, 70, 7, 5), (1, 3, 200, 181)])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_mean_of_bytes(tmp_path: pathlib.Path, channels_last: bool, shape: tuple, quantized: bool) -> None:
+    x = numbers(np.int8, *shape)
     m = Model()
-    y = m.node("GlobalAveragePool", m.dequantize(m.input("x", x), F(0.04), np.int8(11)))
-    y = m.quantize(y, F(0.006), np.uint8(100))
-    (got,), tactics = m.run(tmp_path, {y: np.uint8}, LEVELS[-1])
-    sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True)
-    want = round_to(sums.astype(F) * F(np.float64(F(0.04)) / (35 * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    y = m.input("x", x)
+    if channels_last:  # the maximum of one pixel, which works on channels that are innermost
+        y = m.node("MaxPool", y, kernel_shape=[1, 1])
+    y = m.node("GlobalAveragePool", m.dequantize(y, F(0.04), np.int8(11)))
+    if quantized:
+        y = m.quantize(y, F(0.006), np.uint8(100))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8 if quantized else F}, LEVELS[-1])
+    count = shape[2] * shape[3]
+    sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True).astype(F)
+    if quantized:
+        want = round_to(sums * F(np.float64(F(0.04)) / (count * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    else:
+        want = sums * F(np.float64(F(0.04)) / count)
     assert np.array_equal(got, want)
     assert "cpu_mean_bytes" in tactics and not any("quantize" in t for t in tactics)
+    assert channels_last or not any("reformat" in t for t in tactics)
 
 
 def test_moves_stay_in_bytes(tmp_path: pathlib.Path) -> None:
@@ -173,15 +185,15 @@ def test_inspect_says_why_a_conversion_is_not_fused(tmp_path: pathlib.Path) -> N
     a = m.quantize(m.input("a", numbers(np.uint8, 3, 8).astype(F)), F(1), np.uint8(0))
     b = m.input("b", numbers(np.uint8, 8, 5))
     a, b = m.dequantize(a, F(0.02), np.uint8(5)), m.dequantize(b, F(0.03), np.uint8(6))
-    y = m.quantize(m.node("Softmax", m.node("MatMul", a, b)), F(0.004), np.uint8(0))
+    y = m.quantize(m.node("CumSum", m.node("MatMul", a, b), m.constant(np.int64(0))), F(0.004), np.uint8(0))
     m.run(tmp_path, {m.dequantize(y, F(0.004), np.uint8(0)): np.float32}, LEVELS[-1])
     layers = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
     reasons = [layer.get("Unfused") for layer in layers]
     assert reasons.count("MatMul_3 (matmul): the second operand is no constant matrix") == 2
-    assert "its operand is an input of the network" in reasons and "Softmax_4 computes in float32" in reasons
+    assert "its operand is an input of the network" in reasons and "CumSum_4 computes in float32" in reasons
     assert "its result is an output of the network" in reasons
     text = passes("inspect", tmp_path / "m.plan")
-    assert "not fused: Softmax_4 computes in float32" in text
+    assert "not fused: CumSum_4 computes in float32" in text
     assert text.count("not fused: ") == sum("quantize" in layer["TacticName"] for layer in layers) == 5
 
 

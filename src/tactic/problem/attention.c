@@ -10,6 +10,7 @@ typedef struct reader {
   size_t size;
   float scale;
   carnot_dtype dtype;
+  carnot_attention_conversions* bytes;  // NULL: no operand is quantized
 } reader;
 
 static const char* because(reader* r, const char* format, const char* word) {
@@ -54,6 +55,7 @@ static bool take_scale(reader* r, const carnot_plan_node* node, uint32_t* local)
                                                                                     : -1;
   if (at < 0) return false;
   r->scale = fn == CARNOT_FN_MUL ? r->scale * factor : r->scale / factor;
+  if (r->bytes) r->bytes->divides = fn == CARNOT_FN_DIV, r->bytes->factor = factor;
   *local = node->inputs[at];
   return true;
 }
@@ -70,6 +72,26 @@ static bool int_of(const carnot_problem* p, uint32_t local, int64_t* out) {
       carnot_tensor_count(t->tensor) != 1)
     return false;
   *out = carnot_load_i64(t->format.dtype, t->tensor->data, 0);
+  return true;
+}
+
+static bool is_float(const carnot_quantized_end* end) { return !carnot_is_end_bytes(end); }
+
+// Behind a value that is quantized and dequantized again: its producer, and the conversion in
+// |out|. *node stays where it is not.
+static bool skip_conversions(const reader* r, const carnot_plan_node** node,
+                             carnot_quantized_end* out) {
+  const uint32_t inputs = r->problem->input_count;
+  carnot_quantized_end up;
+  if (!r->bytes || !*node || (*node)->op != CARNOT_OP_DEQUANTIZE_LINEAR) return true;
+  const carnot_plan_node* down = producer_of(r->problem, (*node)->inputs[0]);
+  if (!down || down->op != CARNOT_OP_QUANTIZE_LINEAR || !is_float(out) ||
+      !carnot_quantized_end_read(*node, inputs, &up) ||
+      !carnot_quantized_end_read(down, inputs, out) ||
+      !carnot_is_same_number(r->problem, up.scale, out->scale) ||
+      !carnot_is_same_number(r->problem, up.zero, out->zero))
+    return false;
+  *node = producer_of(r->problem, down->inputs[0]);
   return true;
 }
 
@@ -98,9 +120,16 @@ static const char* not_taken(reader* r, const carnot_operand_desc* t, carnot_dty
 }
 
 // From an operand of a GEMM back to an input of the step. |swapped|: the head's elements run
-// along its last axis but one.
-static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_attention_view* out) {
-  const carnot_plan_node* node;
+// along its last axis but one. |end|: of bytes, the conversion to float32; else NULL.
+static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_quantized_end* end,
+                             carnot_attention_view* out) {
+  const carnot_plan_node* node = producer_of(r->problem, local);
+  if (end) {
+    if (!node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR ||
+        !carnot_quantized_end_read(node, r->problem->input_count, end))
+      return "an operand is not dequantized with one scale";
+    local = node->inputs[0];
+  }
   const carnot_plan_node* permuted = NULL;
   *out = (carnot_attention_view){.cut = -1};
   while ((node = producer_of(r->problem, local)) != NULL) {
@@ -126,7 +155,8 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_att
   }
   if (local >= r->problem->input_count) return "an operand is no input";
   const carnot_operand_desc* t = &r->problem->inputs[local];
-  const char* why = not_taken(r, t, r->dtype, 2, CARNOT_MAX_RANK);
+  if (end && !carnot_is_8bit(t->format.dtype)) return "an operand is not int8 or uint8";
+  const char* why = not_taken(r, t, end ? t->format.dtype : r->dtype, 2, CARNOT_MAX_RANK);
   if (why) return why;
   out->input = (int32_t)local;
   out->rank = t->rank;
@@ -171,6 +201,7 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
   int64_t axis = carnot_attr_int(carnot_op_get(softmax->op), &softmax->attrs, "axis");
   if (rank < 3 || (axis != -1 && axis != rank - 1)) return "the softmax is not along the last axis";
   const carnot_plan_node* node = producer_of(p, local);
+  carnot_attention_conversions* bytes = r->bytes;
   out->mask = -1;
   if (fn_of(node) == CARNOT_FN_ADD) {
     bool second = mask_of(p, node->inputs[1]) < p->input_count;
@@ -184,16 +215,20 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
     node = producer_of(p, node->inputs[!second]);
   }
   if (node && take_scale(r, node, &local)) node = producer_of(p, local);
+  if (bytes && !skip_conversions(r, &node, &bytes->scores))
+    return "the scores are converted with several scales";
   if (!is_matmul(node)) return "no GEMM of queries and keys";
-  const char* why = read_view(r, node->inputs[0], false, &out->q);
-  return why ? why : read_view(r, node->inputs[1], !is_transposed(node), &out->k);
+  const char* why = read_view(r, node->inputs[0], false, bytes ? &bytes->q : NULL, &out->q);
+  return why ? why
+             : read_view(r, node->inputs[1], !is_transposed(node), bytes ? &bytes->k : NULL,
+                         &out->k);
 }
 
-const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
-                                  carnot_attention_params* out, char* reason, size_t size) {
+static const char* read_region(reader* r, carnot_attention_params* out) {
+  const carnot_problem* problem = r->problem;
   const carnot_region* region = problem->region;
+  carnot_attention_conversions* bytes = r->bytes;
   *out = (carnot_attention_params){.scale = 1, .out.cut = -1};
-  reader r = {problem, reason, size, 1, dtype};
   if (region->output_count != 1) return "an inner value is read outside the region";
   const carnot_plan_node* node = producer_of(problem, region->outputs[0]);
   out->out.rank = problem->outputs[0].rank;
@@ -202,18 +237,42 @@ const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dt
     for (int d = 0; d < out->out.rank; d++) out->out.perm[source_axis(node, out->out.rank, d)] = d;
     node = producer_of(problem, node->inputs[0]);
   }
+  if (bytes && node && node->op == CARNOT_OP_QUANTIZE_LINEAR) {
+    if (!carnot_quantized_end_read(node, problem->input_count, &bytes->out))
+      return "the result is quantized with several scales";
+    node = producer_of(problem, node->inputs[0]);
+  }
   if (!is_matmul(node) || is_transposed(node) || out->out.rank < 3 ||
       out->out.perm[out->out.rank - 1] != out->out.rank - 1)
     return "no GEMM of weights and values";
-  const char* why = read_view(&r, node->inputs[1], false, &out->v);
+  const char* why = read_view(r, node->inputs[1], false, bytes ? &bytes->v : NULL, &out->v);
   if (why) return why;
-  if (r.scale != 1) return "the values are scaled";
-  const carnot_plan_node* softmax =
-      read_guard(problem, producer_of(problem, node->inputs[0]), &out->zero_empty);
+  if (r->scale != 1) return "the values are scaled";
+  node = producer_of(problem, node->inputs[0]);
+  if (bytes && !skip_conversions(r, &node, &bytes->weights))
+    return "the weights are converted with several scales";
+  const carnot_plan_node* softmax = node ? read_guard(problem, node, &out->zero_empty) : NULL;
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX) return "no softmax";
-  why = read_scores(&r, softmax, out);
-  out->scale = r.scale;
+  why = read_scores(r, softmax, out);
+  out->scale = r->scale;
   return why;
+}
+
+const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
+                                  carnot_attention_params* out, char* reason, size_t size) {
+  reader r = {problem, reason, size, 1, dtype, NULL};
+  return read_region(&r, out);
+}
+
+const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_attention_params* out,
+                                        carnot_attention_conversions* conversions, char* reason,
+                                        size_t size) {
+  const carnot_quantized_end none = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
+  *conversions = (carnot_attention_conversions){none, none, none, none, none, none, false, 1};
+  reader r = {problem, reason, size, 1, CARNOT_DTYPE_F32, conversions};
+  const char* why = read_region(&r, out);
+  if (why) return why;
+  return is_float(&conversions->weights) ? "softmax's result is not quantized" : NULL;
 }
 
 static carnot_status* check_view(const carnot_attention_view* view, uint32_t input_count,
@@ -235,10 +294,15 @@ static carnot_status* check_view(const carnot_attention_view* view, uint32_t inp
 }
 
 carnot_status* carnot_attention_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(carnot_attention_params) && step->output_count == 1,
-               INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_attention_params), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_attention_params));
-  const carnot_attention_params* p = step->params;
+  return carnot_attention_check_views(step->params, step);
+}
+
+carnot_status* carnot_attention_check_views(const carnot_attention_params* p,
+                                            const carnot_step_view* step) {
+  CARNOT_CHECK(step->output_count == 1, INVALID_MODEL, "%u results, must be 1", step->output_count);
   CARNOT_TRY(check_view(&p->q, step->input_count, 2));
   CARNOT_TRY(check_view(&p->k, step->input_count, 2));
   CARNOT_TRY(check_view(&p->v, step->input_count, 2));

@@ -3,7 +3,7 @@
 #ifndef CARNOT_TACTIC_PROBLEM_ATTENTION_H_
 #define CARNOT_TACTIC_PROBLEM_ATTENTION_H_
 
-#include "tactic/tactic.h"
+#include "tactic/problem/quantized_ends.h"
 
 // One of q, k, v: axis d of the view is axis perm[d] of the input. The last two are the row and the
 // element of a head, those before it are batches, counted in their order.
@@ -26,9 +26,28 @@ typedef struct carnot_attention_params {
 // whatever |dtype| is.
 const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
                                   carnot_attention_params* out, char* reason, size_t size);
+// Where q, k and v are dequantized bytes: the conversions of the region, inputs of the step.
+typedef struct carnot_attention_conversions {
+  carnot_quantized_end q, k, v;
+  carnot_quantized_end scores;   // to bytes and back, before scale and mask; float32: none
+  carnot_quantized_end weights;  // softmax's result to bytes and back
+  carnot_quantized_end out;      // float32: the result is not quantized
+  bool divides;                  // the scores are divided by |factor|, else multiplied
+  float factor;                  // 1: neither
+} carnot_attention_conversions;
+
+// Reads the region of dequantized q, k and v, of int8 or uint8; |scale| of |out| is not used. NULL,
+// or why it is none.
+const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_attention_params* out,
+                                        carnot_attention_conversions* conversions, char* reason,
+                                        size_t size);
 // validate, for every attention tactic: parameters of the right size whose inputs exist and whose
 // axes are permutations. INVALID_MODEL otherwise.
 carnot_status* carnot_attention_check(const carnot_step_view* step) CARNOT_MUST_USE;
+
+// The views of |params| alone, for parameters that hold more.
+carnot_status* carnot_attention_check_views(const carnot_attention_params* params,
+                                            const carnot_step_view* step) CARNOT_MUST_USE;
 
 // A view with its sizes: at every batch index a matrix [rows, elements] whose rows are |ld|
 // elements apart. |offset|: of the first matrix, in elements.
@@ -43,6 +62,16 @@ carnot_status* carnot_heads_make(const carnot_attention_view* view, const carnot
 // INVALID_ARGUMENT unless the sizes of the four fit one another.
 carnot_status* carnot_heads_check(const carnot_heads* q, const carnot_heads* k,
                                   const carnot_heads* v, const carnot_heads* out) CARNOT_MUST_USE;
+// Elements from the first to batch entry |batch| of a tensor with |strides| along the batch axes.
+static inline int64_t carnot_heads_offset(const carnot_heads* heads, const int64_t* strides,
+                                          int64_t batch) {
+  int64_t offset = 0;
+  for (int d = heads->batch_rank - 1; d >= 0; d--) {
+    offset += batch % heads->batch_dims[d] * strides[d];
+    batch /= heads->batch_dims[d];
+  }
+  return offset;
+}
 // Strides of the mask, in elements, along the batch axes of |out| (|strides|) and along its rows
 // (|out_ld|); 0 where it is broadcast.
 carnot_status* carnot_attention_mask(const carnot_operand* mask, const carnot_heads* out,

@@ -14,8 +14,7 @@ static bool kind_of(carnot_op op, carnot_norm_kind* out) {
   return false;
 }
 
-bool carnot_norm_read(const carnot_region* region, carnot_norm_problem* out) {
-  const carnot_plan_node* node = &region->nodes[0];
+bool carnot_norm_read_node(const carnot_plan_node* node, carnot_norm_problem* out) {
   const carnot_op_row* row = carnot_op_get(node->op);
   *out = (carnot_norm_problem){.scale = CARNOT_PLAN_NONE, .bias = CARNOT_PLAN_NONE};
   if (!kind_of(node->op, &out->kind)) return false;
@@ -27,6 +26,10 @@ bool carnot_norm_read(const carnot_region* region, carnot_norm_problem* out) {
   if (out->kind == CARNOT_NORM_GROUP)
     out->groups = carnot_attr_int(row, &node->attrs, "num_groups");
   return true;
+}
+
+bool carnot_norm_read(const carnot_region* region, carnot_norm_problem* out) {
+  return carnot_norm_read_node(&region->nodes[0], out);
 }
 
 static carnot_status* extents_by_channel(const carnot_norm_problem* problem, int rank,

@@ -19,7 +19,7 @@ typedef enum carnot_norm_kind {
   CARNOT_NORM_LOG_SOFTMAX
 } carnot_norm_kind;
 
-// x is input 0.
+// x is operand 0 of the node.
 typedef struct carnot_norm_problem {
   carnot_norm_kind kind;
   uint32_t scale, bias;  // inputs of the step; NONE
@@ -48,6 +48,8 @@ static inline int64_t carnot_norm_groups(const carnot_norm_problem* problem, int
   return problem->kind == CARNOT_NORM_INSTANCE ? channels : problem->groups;
 }
 
+// Reads |node|. False when it is no normalization.
+bool carnot_norm_read_node(const carnot_plan_node* node, carnot_norm_problem* out);
 // Reads node 0 of |region|. False when it is no normalization.
 bool carnot_norm_read(const carnot_region* region, carnot_norm_problem* out);
 

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "tactic/problem/quantized_ends.h"
+
 static const carnot_plan_node* node_making(const carnot_region* region, uint32_t local) {
   for (uint32_t n = 0; n < region->node_count; n++)
     for (uint32_t i = 0; i < region->nodes[n].output_count; i++)
@@ -15,20 +17,13 @@ static uint32_t input_of(const carnot_plan_node* node, uint32_t i) {
   return i < node->input_count ? node->inputs[i] : CARNOT_PLAN_NONE;
 }
 
-// One scale a tensor or channel, in float32 arithmetic.
-static bool is_plain(const carnot_plan_node* node) {
-  const carnot_op_row* row = carnot_op_get(node->op);
-  const int64_t precision = carnot_attr_int(row, &node->attrs, "precision");
-  return carnot_attr_int(row, &node->attrs, "block_size") == 0 &&
-         (precision == 0 || precision == CARNOT_DTYPE_F32);
-}
-
 static carnot_quantized_operand operand_of(const carnot_region* region, uint32_t local,
                                            uint32_t input_count) {
   carnot_quantized_operand out = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
   if (local < input_count) out.value = local;
   const carnot_plan_node* node = local < input_count ? NULL : node_making(region, local);
-  if (!node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR || !is_plain(node)) return out;
+  if (!node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR || !carnot_is_plain_conversion(node))
+    return out;
   const uint32_t zero = input_of(node, 2);
   if (input_of(node, 0) >= input_count || input_of(node, 1) >= input_count ||
       (zero != CARNOT_PLAN_NONE && zero >= input_count))
@@ -105,7 +100,7 @@ static bool take_addition(reader* r, const carnot_plan_node* node) {
 }
 
 static bool take_quantize(reader* r, const carnot_plan_node* node) {
-  if (node->op != CARNOT_OP_QUANTIZE_LINEAR || !is_plain(node)) return false;
+  if (node->op != CARNOT_OP_QUANTIZE_LINEAR || !carnot_is_plain_conversion(node)) return false;
   const uint32_t input_count = r->problem->input_count, scale = input_of(node, 1),
                  zero = input_of(node, 2);
   if (scale >= input_count || (zero != CARNOT_PLAN_NONE && zero >= input_count)) return false;
@@ -119,25 +114,15 @@ static bool is_bound(const carnot_epilogue_activation* a) {
          a->kind == CARNOT_FUSED_CLAMP;
 }
 
-// The same input of the step, or two known equal numbers.
-static bool is_same(const carnot_problem* problem, uint32_t a, uint32_t b) {
-  if (a == b) return true;
-  if (a >= problem->input_count || b >= problem->input_count) return false;
-  const carnot_operand_desc *x = &problem->inputs[a], *y = &problem->inputs[b];
-  return carnot_is_known(x) && carnot_is_known(y) && x->format.dtype == y->format.dtype &&
-         carnot_tensor_count(x->tensor) == 1 && carnot_tensor_count(y->tensor) == 1 &&
-         carnot_load_f64(x->format.dtype, x->tensor->data, 0) ==
-             carnot_load_f64(y->format.dtype, y->tensor->data, 0);
-}
-
 // The quantized result so far is dequantized again: what was read is the inner quantization.
 static bool take_inner(reader* r, const carnot_plan_node* node) {
   carnot_quantized_region* out = r->out;
-  if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR || !is_plain(node) || node->inputs[0] != r->acc ||
-      out->is_twice || out->residual.value != CARNOT_PLAN_NONE || !is_bound(&out->activation))
+  if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR || !carnot_is_plain_conversion(node) ||
+      node->inputs[0] != r->acc || out->is_twice || out->residual.value != CARNOT_PLAN_NONE ||
+      !is_bound(&out->activation))
     return false;
-  if (!is_same(r->problem, input_of(node, 1), out->y_scale) ||
-      !is_same(r->problem, input_of(node, 2), out->y_zero))
+  if (!carnot_is_same_number(r->problem, input_of(node, 1), out->y_scale) ||
+      !carnot_is_same_number(r->problem, input_of(node, 2), out->y_zero))
     return false;
   out->is_twice = true;
   out->inner_scale = out->y_scale, out->inner_zero = out->y_zero;

@@ -1,4 +1,4 @@
-// Reads the mean over spatial axes between a dequantize and a quantize node.
+// Reads the mean over spatial axes behind a dequantize node.
 #include "tactic/problem/quantized_mean.h"
 
 static uint32_t input_of(const carnot_plan_node* node, uint32_t i) {
@@ -39,25 +39,34 @@ static const char* read_scale(const carnot_problem* problem, const carnot_plan_n
 
 const char* carnot_quantized_mean_read(const carnot_problem* problem, carnot_quantized_mean* out) {
   const carnot_region* r = problem->region;
-  if (r->node_count != 3 || r->nodes[0].op != CARNOT_OP_DEQUANTIZE_LINEAR ||
-      r->nodes[1].op != CARNOT_OP_REDUCE || r->nodes[2].op != CARNOT_OP_QUANTIZE_LINEAR ||
-      r->nodes[1].inputs[0] != r->nodes[0].outputs[0] ||
-      r->nodes[2].inputs[0] != r->nodes[1].outputs[0] || problem->output_count != 1)
+  const bool quantizes = r->node_count == 3;
+  if (r->node_count < 2 || r->node_count > 3 || r->nodes[0].op != CARNOT_OP_DEQUANTIZE_LINEAR ||
+      r->nodes[1].op != CARNOT_OP_REDUCE || r->nodes[1].inputs[0] != r->nodes[0].outputs[0] ||
+      problem->output_count != 1)
     return "";
+  if (quantizes && (r->nodes[2].op != CARNOT_OP_QUANTIZE_LINEAR ||
+                    r->nodes[2].inputs[0] != r->nodes[1].outputs[0]))
+    return "";
+  if (r->outputs[0] != r->nodes[r->node_count - 1].outputs[0])
+    return "an inner value is read outside the region";
   if (!carnot_attr_is(carnot_op_get(CARNOT_OP_REDUCE), &r->nodes[1].attrs, "fn", "mean"))
     return "the reduction is no mean";
   if (r->nodes[0].inputs[0] >= problem->input_count) return "the bytes are no input of the step";
   const carnot_operand_desc* x = &problem->inputs[r->nodes[0].inputs[0]];
   const carnot_dtype y = problem->outputs[0].format.dtype;
-  if (!carnot_is_8bit(x->format.dtype) || !carnot_is_8bit(y))
+  if (!carnot_is_8bit(x->format.dtype) || (quantizes && !carnot_is_8bit(y)))
     return "the operands are not int8 or uint8";
+  if (!quantizes && y != CARNOT_DTYPE_F32) return "the result is not float32";
   if (!reduces_space(problem, &r->nodes[1], x->rank))
     return "the reduced axes are not those behind batch and channels";
   *out = (carnot_quantized_mean){.x = (int32_t)r->nodes[0].inputs[0],
                                  .x_signed = x->format.dtype == CARNOT_DTYPE_I8,
-                                 .y_signed = y == CARNOT_DTYPE_I8};
+                                 .y_signed = y == CARNOT_DTYPE_I8,
+                                 .y_float = !quantizes,
+                                 .y_scale = 1};
   const char* why = read_scale(problem, &r->nodes[0], x->format.dtype, &out->x_scale, &out->x_zero);
-  return why ? why : read_scale(problem, &r->nodes[2], y, &out->y_scale, &out->y_zero);
+  if (why || !quantizes) return why;
+  return read_scale(problem, &r->nodes[2], y, &out->y_scale, &out->y_zero);
 }
 
 carnot_status* carnot_quantized_mean_validate(const carnot_step_view* step) {
@@ -73,17 +82,19 @@ carnot_status* carnot_quantized_mean_validate(const carnot_step_view* step) {
 }
 
 carnot_status* carnot_quantized_mean_check(const carnot_quantized_mean* p, const carnot_operand* x,
-                                           const carnot_operand* y) {
+                                           const carnot_operand* y, carnot_layout layout) {
+  const carnot_dtype result = p->y_float    ? CARNOT_DTYPE_F32
+                              : p->y_signed ? CARNOT_DTYPE_I8
+                                            : CARNOT_DTYPE_U8;
   CARNOT_CHECK(x->format.dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
-                   y->format.dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
-                   x->rank >= 3,
+                   y->format.dtype == result && x->rank >= 3,
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
                carnot_dtype_name(y->format.dtype));
   int64_t strides[CARNOT_MAX_RANK];
-  carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, x->rank, x->dims, strides);
+  carnot_layout_strides(layout, x->rank, x->dims, strides);
   for (int d = 0; d < x->rank; d++)
     CARNOT_CHECK(x->dims[d] == 1 || x->strides[d] == strides[d], INVALID_MODEL,
-                 "the input is not dense with channels innermost");
+                 "the input is not dense in its layout");
   const int64_t n = carnot_dims_count(x->dims + 2, x->rank - 2), c = x->dims[1];
   CARNOT_CHECK(n >= 1 && n <= CARNOT_QUANTIZED_MEAN_ELEMENTS, INVALID_ARGUMENT,
                "a mean of %lld elements, takes up to %d", (long long)n,

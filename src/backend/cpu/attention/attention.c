@@ -1,6 +1,6 @@
 // Attention regions: heads are read and written in place, by strides.
-#include "tactic/problem/attention.h"
-#include "backend/cpu/common/cpu.h"
+#include "backend/cpu/attention/attention.h"
+
 #include "backend/cpu/common/isa_variants.h"
 
 static const char* read_f32(const carnot_problem* problem, void* params, char* reason,
@@ -23,23 +23,17 @@ static carnot_status* attention_prepare(const carnot_problem* problem, carnot_pr
   return carnot_cpu_prepare_params(problem, read_f32, sizeof(carnot_attention_params), out);
 }
 
-typedef struct attention_state {
-  carnot_heads q, k, v, out;
-  int64_t mask_strides[CARNOT_MAX_RANK - 2], mask_ld;
-  int64_t rows_per_part, parts_per_head;
-} attention_state;
-
-static carnot_status* attention_configure(const carnot_step_view* step,
-                                          const carnot_operand* inputs,
-                                          const carnot_operand* outputs, void* memory,
-                                          size_t* out_workspace_bytes) {
-  const carnot_attention_params* p = step->params;
-  attention_state* s = memory;
-  *s = (attention_state){0};
-  CARNOT_TRY(carnot_heads_make(&p->q, &inputs[p->q.input], CARNOT_DTYPE_F32, &s->q));
-  CARNOT_TRY(carnot_heads_make(&p->k, &inputs[p->k.input], CARNOT_DTYPE_F32, &s->k));
-  CARNOT_TRY(carnot_heads_make(&p->v, &inputs[p->v.input], CARNOT_DTYPE_F32, &s->v));
-  CARNOT_TRY(carnot_heads_make(&p->out, &outputs[0], CARNOT_DTYPE_F32, &s->out));
+carnot_status* carnot_attention_sizes_make(const carnot_attention_params* p,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs, int64_t tile,
+                                           carnot_attention_sizes* out) {
+  carnot_attention_sizes* s = out;
+  *s = (carnot_attention_sizes){0};
+  const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input];
+  CARNOT_TRY(carnot_heads_make(&p->q, q, q->format.dtype, &s->q));
+  CARNOT_TRY(carnot_heads_make(&p->k, k, k->format.dtype, &s->k));
+  CARNOT_TRY(carnot_heads_make(&p->v, v, v->format.dtype, &s->v));
+  CARNOT_TRY(carnot_heads_make(&p->out, &outputs[0], outputs[0].format.dtype, &s->out));
   CARNOT_TRY(carnot_heads_check(&s->q, &s->k, &s->v, &s->out));
   if (p->mask >= 0) {
     CARNOT_CHECK(inputs[p->mask].format.dtype == CARNOT_DTYPE_F32, INVALID_ARGUMENT,
@@ -49,10 +43,26 @@ static carnot_status* attention_configure(const carnot_step_view* step,
         carnot_attention_mask(&inputs[p->mask], &s->out, s->k.rows, s->mask_strides, &s->mask_ld));
   }
   // A part packs its keys and values again, so heads are cut only where they are few.
-  int64_t tiles = carnot_ceildiv(s->q.rows, CARNOT_ATTENTION_ROWS),
+  int64_t tiles = carnot_ceildiv(s->q.rows, tile),
           cuts = carnot_min_i64(tiles, carnot_ceildiv(8, carnot_max_i64(1, s->q.batch)));
-  s->rows_per_part = carnot_ceildiv(tiles, carnot_max_i64(1, cuts)) * CARNOT_ATTENTION_ROWS;
+  s->rows_per_part = carnot_ceildiv(tiles, carnot_max_i64(1, cuts)) * tile;
   s->parts_per_head = carnot_ceildiv(s->q.rows, s->rows_per_part);
+  return NULL;
+}
+
+static carnot_status* attention_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
+  const carnot_attention_params* p = step->params;
+  carnot_attention_sizes* s = memory;
+  const carnot_operand* operands[] = {&inputs[p->q.input], &inputs[p->k.input], &inputs[p->v.input],
+                                      &outputs[0]};
+  for (int i = 0; i < 4; i++)
+    CARNOT_CHECK(operands[i]->format.dtype == CARNOT_DTYPE_F32, INVALID_ARGUMENT,
+                 "an operand of attention is %s, must be float32",
+                 carnot_dtype_name(operands[i]->format.dtype));
+  CARNOT_TRY(carnot_attention_sizes_make(p, inputs, outputs, CARNOT_ATTENTION_ROWS, s));
   *out_workspace_bytes =
       (size_t)(carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part) *
                s->parts_per_head * s->q.batch) *
@@ -63,27 +73,18 @@ static carnot_status* attention_configure(const carnot_step_view* step,
 typedef struct attention_run {
   carnot_attention_f32_fn* attention;
   const carnot_attention_params* params;
-  const attention_state* state;
+  const carnot_attention_sizes* state;
   const carnot_operand *inputs, *outputs;
   float* workspace;
 } attention_run;
 
-static int64_t batch_offset(const carnot_heads* h, const int64_t* strides, int64_t batch) {
-  int64_t offset = 0;
-  for (int d = h->batch_rank - 1; d >= 0; d--) {
-    offset += batch % h->batch_dims[d] * strides[d];
-    batch /= h->batch_dims[d];
-  }
-  return offset;
-}
-
 static float* head_at(const carnot_heads* h, const carnot_operand* t, int64_t batch) {
-  return (float*)t->data + h->offset + batch_offset(h, h->batch_strides, batch);
+  return (float*)t->data + carnot_head_at(h, batch);
 }
 
 static void attention_part(void* argument, int64_t part) {
   const attention_run* run = argument;
-  const attention_state* s = run->state;
+  const carnot_attention_sizes* s = run->state;
   const carnot_attention_params* p = run->params;
   int64_t head = part / s->parts_per_head, first = part % s->parts_per_head * s->rows_per_part;
   carnot_attention_f32 attention = {.q_len = s->q.rows,
@@ -101,9 +102,7 @@ static void attention_part(void* argument, int64_t part) {
   attention.k = head_at(&s->k, &run->inputs[p->k.input], head);
   attention.v = head_at(&s->v, &run->inputs[p->v.input], head);
   attention.dst = head_at(&s->out, &run->outputs[0], head);
-  if (p->mask >= 0)
-    attention.mask =
-        (const float*)run->inputs[p->mask].data + batch_offset(&s->out, s->mask_strides, head);
+  attention.mask = carnot_attention_mask_at(s, p, run->inputs, head);
   attention.workspace = run->workspace + part * carnot_attention_f32_workspace(
                                                     s->q.elements, s->v.elements, s->rows_per_part);
   run->attention(&attention, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
@@ -125,19 +124,26 @@ static carnot_status* attention_run_all(const carnot_step_view* step, void* stat
   return NULL;
 }
 
+void carnot_attention_work(const carnot_problem* problem, const carnot_attention_params* p,
+                           double* out_flops, double* out_bytes) {
+  const carnot_operand_desc *q = &problem->inputs[p->q.input], *k = &problem->inputs[p->k.input],
+                            *v = &problem->inputs[p->v.input], *y = &problem->outputs[0];
+  const double keys = (double)k->dims[p->k.perm[p->k.rank - 2]],
+               in = (double)carnot_dims_count(q->dims, q->rank),
+               out = (double)carnot_dims_count(y->dims, y->rank);
+  *out_flops = 2 * keys * (in + out);
+  *out_bytes = (in + (double)carnot_dims_count(k->dims, k->rank) +
+                (double)carnot_dims_count(v->dims, v->rank)) *
+                   (carnot_dtype_bits(q->format.dtype) / 8) +
+               out * (carnot_dtype_bits(y->format.dtype) / 8);
+}
+
 static void attention_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   char reason[256];
   carnot_attention_params p;
   *out_flops = *out_bytes = 0;
   if (carnot_attention_read(problem, CARNOT_DTYPE_F32, &p, reason, sizeof(reason))) return;
-  const carnot_operand_desc *q = &problem->inputs[p.q.input], *k = &problem->inputs[p.k.input],
-                            *v = &problem->inputs[p.v.input];
-  double keys = (double)k->dims[p.k.perm[p.k.rank - 2]];
-  double in = (double)carnot_dims_count(q->dims, q->rank),
-         out = (double)carnot_dims_count(problem->outputs[0].dims, problem->outputs[0].rank);
-  *out_flops = 2 * keys * (in + out);
-  *out_bytes = 4 * (in + out + (double)carnot_dims_count(k->dims, k->rank) +
-                    (double)carnot_dims_count(v->dims, v->rank));
+  carnot_attention_work(problem, &p, out_flops, out_bytes);
 }
 
 #define ATTENTION_TACTIC                                                                          \

@@ -2,8 +2,8 @@
 // zero point of the activations may be computed in the network.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/gemm/integer_weights.h"
 #include "backend/cpu/quantize/int8_region.h"
-#include "kernel/cpu/gemm/gemm_u8s8.h"
 
 enum { kA, kB, kAZero, kBZero };
 
@@ -30,15 +30,8 @@ static const char* read_problem(const carnot_problem* problem, matmul_params* ou
   const carnot_operand_desc *a = &problem->inputs[kA], *b = given(problem, kB);
   if (a->rank < 2 || !carnot_is_8bit(a->format.dtype))
     return "the activations are no matrices of 8 bits";
-  if (!b || !carnot_is_known(b) || b->format.dtype != CARNOT_DTYPE_I8 || b->rank != 2)
-    return "the weights are no constant matrix of int8";
-  const carnot_operand_desc* b_zero = given(problem, kBZero);
-  if (b_zero) {
-    if (!carnot_is_known(b_zero)) return "the weights' zero is not constant";
-    for (int64_t i = 0; i < carnot_tensor_count(b_zero->tensor); i++)
-      if (carnot_load_i64(b_zero->format.dtype, b_zero->tensor->data, (size_t)i) != 0)
-        return "the weights' zero is not 0";
-  }
+  const char* why = carnot_integer_weights_check(b, given(problem, kBZero));
+  if (why) return why;
   const carnot_operand_desc* a_zero = given(problem, kAZero);
   if (a_zero && (!is_one(a_zero) || a_zero->format.dtype != a->format.dtype))
     return "the activations' zero is not one";
@@ -58,51 +51,26 @@ static const char* matmul_reject(carnot_problem* problem, char* reason, size_t s
 }
 
 static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void *params, *packed, *sums;
+  void* params;
   char reason[256];
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(matmul_params), "parameters", &params));
   const char* why = read_problem(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  const matmul_params* p = params;
-  const int8_t* b = problem->inputs[kB].tensor->data;
-  size_t bytes = (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n);
-  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
-  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  carnot_pack_k4n16_s8(1, p->k, p->n, b, 1, 0, p->n, packed);
-  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)p->n, sizeof(int32_t), "sums", &sums));
-  for (int64_t n = 0; n < p->n; n++) {
-    int32_t sum = 0;
-    for (int64_t k = 0; k < p->k; k++) sum += b[k * p->n + n];
-    ((int32_t*)sums)[n] = sum;
-  }
+  CARNOT_TRY(carnot_integer_weights_prepare(&problem->inputs[kB], out));
   out->params = params;
   out->param_bytes = sizeof(matmul_params);
-  out->constant_count = 2;
-  out->constants[0].packing = "k4n16 s8";
-  out->constants[0].data = packed;
-  out->constants[0].bytes = bytes;
-  out->constants[1].packing = "i32 column sums";
-  out->constants[1].data = sums;
-  out->constants[1].bytes = (size_t)p->n * sizeof(int32_t);
   out->packed_inputs = 1u << kB;
   return NULL;
 }
 
 static carnot_status* matmul_validate(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(matmul_params) && step->constant_count == 2,
-               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
-               step->param_bytes, step->constant_count, sizeof(matmul_params));
+  CARNOT_CHECK(step->param_bytes == sizeof(matmul_params), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(matmul_params));
   const matmul_params* p = step->params;
   const carnot_plan_node* node = &step->region->nodes[0];
   CARNOT_CHECK(node->op == CARNOT_OP_MATMUL_INTEGER && step->region->node_count == 1, INVALID_MODEL,
                "the step holds no integer GEMM");
-  CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < 1 << 28 && p->n < 1 << 28, INVALID_MODEL,
-               "weights of %lld by %lld", (long long)p->k, (long long)p->n);
-  CARNOT_CHECK(step->constant_bytes[0] == (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n) &&
-                   step->constant_bytes[1] == (size_t)p->n * sizeof(int32_t),
-               INVALID_MODEL, "the packed weights have %zu bytes, their sums %zu",
-               step->constant_bytes[0], step->constant_bytes[1]);
-  return NULL;
+  return carnot_integer_weights_validate(step, p->k, p->n);
 }
 
 static bool matmul_uses_input(const carnot_step_view* step, uint32_t input) {
@@ -143,10 +111,8 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
   bool is_signed = a->format.dtype == CARNOT_DTYPE_I8;
   bool has_zero = step->input_count > kAZero && inputs[kAZero].data;
   int64_t zero = has_zero ? carnot_load_i64(a->format.dtype, inputs[kAZero].data, 0) : 0;
-  const int32_t* sums = step->constants[1];
   int32_t* bias = workspace;
-  for (int64_t n = 0; n < p->n; n++)
-    bias[n] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[n]);
+  carnot_integer_weights_bias(step, p->n, zero, is_signed, bias);
   const carnot_work_partition* partition = memory;
   const carnot_gemm_u8s8 gemm = {.m = partition->m,
                                  .n = p->n,
@@ -154,7 +120,7 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                  .a = a->data,
                                  .lda = p->k,
                                  .a_signed = is_signed,
-                                 .b = step->constants[0],
+                                 .b = step->constants[CARNOT_INTEGER_WEIGHTS],
                                  .dst = y->data,
                                  .ld = p->n,
                                  .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};

@@ -2,6 +2,7 @@
 // bool storage, and between bytes that the region's nodes dequantize and quantize.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/pointwise/program.h"
+#include "tactic/problem/byte_function.h"
 
 static bool is_float_cast(const carnot_problem* problem) {
   return problem->region->node_count == 1 &&
@@ -47,7 +48,9 @@ static bool is_chain(const carnot_problem* problem) {
 }
 
 static const char* pointwise_reject(carnot_problem* problem, char* reason, size_t size) {
+  uint32_t byte;
   if (!is_chain(problem)) return "";
+  if (!carnot_byte_function_read(problem, &byte)) return "a table holds its 256 values";
   carnot_pointwise_params p;
   const char* why = carnot_pointwise_program_make(problem, &p, reason, size);
   if (why) return why;

@@ -1,7 +1,8 @@
 // DynamicQuantizeLinear: the range by vector reductions over parts, then the quantization.
+#include "backend/cpu/quantize/dynamic_quantize.h"
+
 #include <math.h>
 
-#include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "kernel/cpu/pointwise/convert.h"
 #include "kernel/cpu/reduce/reduce_f32.h"
@@ -41,7 +42,7 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
                    carnot_dims_count(outputs[2].dims, outputs[2].rank) == 1,
                INVALID_MODEL, "operands are not float32, uint8, one float32 and one uint8");
   *(int64_t*)memory = count;
-  *out_workspace_bytes = 2 * (size_t)carnot_ceildiv(count, kPart) * sizeof(float);
+  *out_workspace_bytes = carnot_dynamic_quantize_workspace(count);
   return NULL;
 }
 
@@ -84,27 +85,33 @@ static void quantize_part(void* argument, int64_t part) {
   run->kernels->quantize_f32(&q, 1, run->x + part * kPart, q.n, run->y + part * kPart, q.n);
 }
 
-static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory,
-                                      const carnot_operand* inputs, const carnot_operand* outputs,
-                                      void* workspace, carnot_executor* executor) {
-  int64_t parts = carnot_ceildiv(*(int64_t*)memory, kPart);
-  dynamic_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
-                     .x = inputs[0].data,
-                     .y = outputs[0].data,
-                     .ranges = workspace,
-                     .count = *(int64_t*)memory};
+size_t carnot_dynamic_quantize_workspace(int64_t count) {
+  return 2 * (size_t)carnot_ceildiv(count, kPart) * sizeof(float);
+}
+
+void carnot_dynamic_quantize(const carnot_cpu_kernels* kernels, const float* x, int64_t count,
+                             void* workspace, carnot_executor* executor, uint8_t* y, float* scale,
+                             uint8_t* zero) {
+  const int64_t parts = carnot_ceildiv(count, kPart);
+  dynamic_run run = {.kernels = kernels, .x = x, .y = y, .ranges = workspace, .count = count};
   carnot_executor_parallel(executor, parts, range_part, &run);
   float low = 0, high = 0;
   for (int64_t i = 0; i < parts; i++) {
     low = run.ranges[2 * i] < low ? run.ranges[2 * i] : low;
     high = run.ranges[2 * i + 1] > high ? run.ranges[2 * i + 1] : high;
   }
-  float* scale = outputs[1].data;
-  uint8_t* zero = outputs[2].data;
   *scale = high == low ? 1 : (high - low) / 255;
   carnot_store_f64(CARNOT_DTYPE_U8, zero, 0, (double)rintf(-low / *scale));
   run.quantize = (carnot_quantize){.scale = scale, .zero_point = zero};
   carnot_executor_parallel(executor, parts, quantize_part, &run);
+}
+
+static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory,
+                                      const carnot_operand* inputs, const carnot_operand* outputs,
+                                      void* workspace, carnot_executor* executor) {
+  carnot_dynamic_quantize(carnot_cpu_kernels_of(step->tactic->isa), inputs[0].data,
+                          *(int64_t*)memory, workspace, executor, outputs[0].data, outputs[1].data,
+                          outputs[2].data);
   return NULL;
 }
 

@@ -1,10 +1,13 @@
-// The mean over spatial axes between quantized values: sums of bytes in INT32, one multiplication.
+// The mean over spatial axes of quantized values: sums of bytes in INT32, one multiplication.
 #include <math.h>
 
 #include "backend/cpu/common/cpu.h"
 #include "tactic/problem/quantized_mean.h"
 
-enum { kBlock = 64 };  // channels summed together
+enum {
+  kBlock = 64,           // channels summed together where they are innermost
+  kPartBytes = 1 << 15,  // of channels that lie one behind the other
+};
 
 static const char* read_problem(const carnot_problem* problem, void* params, char* reason,
                                 size_t size) {
@@ -16,9 +19,11 @@ static const char* mean_reject(carnot_problem* problem, char* reason, size_t siz
   carnot_quantized_mean p;
   const char* why = read_problem(problem, &p, reason, size);
   if (why) return why;
-  const bool keeps = problem->outputs[0].rank == problem->inputs[p.x].rank;
-  problem->inputs[p.x].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  problem->outputs[0].format.layout = keeps ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
+  const bool keeps = problem->outputs[0].rank == problem->inputs[p.x].rank,
+             is_last = problem->inputs[p.x].format.layout == CARNOT_LAYOUT_CHANNELS_LAST;
+  const carnot_layout layout = is_last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[p.x].format.layout = layout;
+  problem->outputs[0].format.layout = keeps ? layout : CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -30,9 +35,10 @@ static bool mean_uses_input(const carnot_step_view* step, uint32_t input) {
   return (int64_t)input == ((const carnot_quantized_mean*)step->params)->x;
 }
 
-// |images| of |n| pixels by |c| channels, |stride| bytes from pixel to pixel.
+// |images| of |n| pixels by |c| channels, |pixel| and |channel| bytes apart; |block| channels a
+// part.
 typedef struct mean_state {
-  int64_t images, n, c, stride, image_stride, blocks;
+  int64_t images, n, c, pixel, channel, block, blocks;
 } mean_state;
 
 static carnot_status* mean_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -40,15 +46,17 @@ static carnot_status* mean_configure(const carnot_step_view* step, const carnot_
                                      size_t* out_workspace_bytes) {
   const carnot_quantized_mean* p = step->params;
   const carnot_operand *x = &inputs[p->x], *y = &outputs[0];
+  const bool is_last = !carnot_cpu_is_dense(x);
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_quantized_mean_check(p, x, y));
+  CARNOT_TRY(carnot_quantized_mean_check(
+      p, x, y, is_last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR));
   mean_state* s = memory;
-  *s = (mean_state){.images = x->dims[0],
-                    .n = carnot_dims_count(x->dims + 2, x->rank - 2),
-                    .c = x->dims[1],
-                    .stride = x->dims[1]};
-  s->image_stride = s->n * s->c;
-  s->blocks = carnot_ceildiv(s->c, kBlock);
+  *s = (mean_state){
+      .images = x->dims[0], .n = carnot_dims_count(x->dims + 2, x->rank - 2), .c = x->dims[1]};
+  s->pixel = is_last ? s->c : 1;
+  s->channel = is_last ? 1 : s->n;
+  s->block = is_last ? kBlock : carnot_min_i64(kBlock, carnot_max_i64(1, kPartBytes / s->n));
+  s->blocks = carnot_ceildiv(s->c, s->block);
   return NULL;
 }
 
@@ -56,24 +64,28 @@ typedef struct mean_run {
   const carnot_quantized_mean* p;
   const mean_state* s;
   const uint8_t* x;
-  uint8_t* y;
+  void* y;
 } mean_run;
 
-// Plain loops over the channels, which the compiler vectorises.
-static void sum_block(const mean_state* s, bool is_signed, const uint8_t* x, int64_t count,
-                      int32_t* sums) {
-  for (int64_t i = 0; i < s->n; i++, x += s->stride)
-    for (int64_t j = 0; j < count; j++) sums[j] += is_signed ? (int8_t)x[j] : x[j];
+// Plain loops along what is contiguous, which the compiler vectorises.
+CARNOT_CPU_INLINE void sum_block(const mean_state* s, bool is_signed, const uint8_t* x,
+                                 int64_t count, int32_t* sums) {
+  if (s->channel == 1) {
+    for (int64_t i = 0; i < s->n; i++, x += s->pixel)
+      for (int64_t j = 0; j < count; j++) sums[j] += is_signed ? (int8_t)x[j] : x[j];
+    return;
+  }
+  for (int64_t j = 0; j < count; j++, x += s->channel)
+    for (int64_t i = 0; i < s->n; i++) sums[j] += is_signed ? (int8_t)x[i] : x[i];
 }
 
 static void mean_part(void* argument, int64_t part) {
   const mean_run* run = argument;
   const carnot_quantized_mean* p = run->p;
   const mean_state* s = run->s;
-  const int64_t image = part / s->blocks, first = part % s->blocks * kBlock,
-                count = carnot_min_i64(kBlock, s->c - first);
-  const uint8_t* x = run->x + image * s->image_stride + first;
-  uint8_t* y = run->y + image * s->c + first;
+  const int64_t image = part / s->blocks, first = part % s->blocks * s->block,
+                count = carnot_min_i64(s->block, s->c - first), at = image * s->c + first;
+  const uint8_t* x = run->x + image * s->c * s->n + first * s->channel;
   int32_t sums[kBlock] = {0};
   if (p->x_signed)
     sum_block(s, true, x, count, sums);
@@ -82,10 +94,15 @@ static void mean_part(void* argument, int64_t part) {
   const float scale = carnot_quantized_mean_scale(p, s->n);
   const float low = p->y_signed ? -128 : 0, high = p->y_signed ? 127 : 255;
   for (int64_t j = 0; j < count; j++) {
-    float v = rintf((float)(sums[j] - (int32_t)s->n * p->x_zero) * scale);
-    v = (isnan(v) ? 0 : v) + (float)p->y_zero;
+    float v = (float)(sums[j] - (int32_t)s->n * p->x_zero) * scale;
+    if (p->y_float) {
+      ((float*)run->y)[at + j] = v;
+      continue;
+    }
+    v = isnan(v) ? 0 : rintf(v);
+    v += (float)p->y_zero;
     v = v < low ? low : v > high ? high : v;
-    y[j] = (uint8_t)(int32_t)v;
+    ((uint8_t*)run->y)[at + j] = (uint8_t)(int32_t)v;
   }
 }
 

@@ -49,6 +49,7 @@ static const char* group_norm_reject(carnot_problem* problem, char* reason, size
   carnot_norm_problem norm;
   if (!carnot_norm_read(problem->region, &norm) || !carnot_norm_is_by_channel(&norm)) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
+  if (carnot_is_8bit(problem->outputs[0].format.dtype)) return "the result is quantized";
   if (!carnot_cuda_is_half(x->format.dtype) || x->rank < 3)
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s of rank %d",
                                      carnot_dtype_name(x->format.dtype), x->rank);

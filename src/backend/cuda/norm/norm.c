@@ -72,6 +72,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
   carnot_cuda_chain chain;
   if (problem->output_count > 1 && problem->region->node_count > 1) return "too many results";
   if (problem->output_count > 1) return NULL;
+  if (carnot_is_8bit(problem->outputs[0].format.dtype)) return "the result is quantized";
   return norm_chain(problem->region, problem->input_count, &chain, reason, size);
 }
 

@@ -14,6 +14,7 @@ static const char* mean_reject(carnot_problem* problem, char* reason, size_t siz
   carnot_quantized_mean p;
   const char* why = carnot_quantized_mean_read(problem, &p);
   if (why) return why;
+  if (p.y_float) return "the result is not quantized";
   const carnot_operand_desc *x = &problem->inputs[p.x], *y = &problem->outputs[0];
   if (x->dims[1] % 4)
     return carnot_cuda_reject_reason(reason, size, "%lld channels, takes fours",
@@ -45,7 +46,7 @@ static carnot_status* mean_configure(const carnot_step_view* step, const carnot_
   const carnot_operand *x = &inputs[p->x], *y = &outputs[0];
   mean_state* s = memory;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_quantized_mean_check(p, x, y));
+  CARNOT_TRY(carnot_quantized_mean_check(p, x, y, CARNOT_LAYOUT_CHANNELS_LAST));
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
   const int64_t c = x->dims[1], n = carnot_dims_count(x->dims + 2, x->rank - 2);

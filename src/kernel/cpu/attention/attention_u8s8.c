@@ -1,0 +1,203 @@
+// Attention over bytes: two integer GEMMs with keys and values packed on the way, softmax between.
+//
+// With x' = x + shift, shift 128 for signed x, and w' = w - 128 for unsigned w, zeros moved along:
+//   sum (x - x0) (w - w0) = sum x' w' - x0' sum w' - w0' sum (x - x0)
+// of which the second term is the GEMM's bias and the third one number a row.
+#include "kernel/cpu/attention/attention_u8s8.h"
+
+#include "kernel/cpu/common/kernels_isa.h"
+
+// ---- packing ----
+
+// 0x80 for the bytes of |m|, which become signed by it.
+static uint8_t flip_of(const carnot_byte_matrix* m) { return m->is_signed ? 0 : 0x80; }
+
+static int32_t signed_zero(const carnot_byte_matrix* m) {
+  return m->zero_point - (m->is_signed ? 0 : 128);
+}
+
+// Matrix [n,depth] whose rows become columns; |sums| [n] of the signed bytes.
+static void pack_rows(const carnot_byte_matrix* m, int64_t n, int64_t depth, int8_t* packed,
+                      int32_t* sums) {
+  const int64_t steps = (depth + 3) / 4;
+  const uint8_t flip = flip_of(m);
+  for (int64_t row = 0; row < (n + 15) / 16 * 16; ++row) {
+    int8_t* dst = packed + row / 16 * steps * 64 + row % 16 * 4;
+    const uint8_t* src = (const uint8_t*)m->data + row * m->ld;
+    int32_t sum = 0;
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t left = row < n ? min_i64(4, depth - 4 * step) : 0;
+      for (int64_t i = 0; i < 4; ++i) {
+        const int8_t x = i < left ? (int8_t)(src[4 * step + i] ^ flip) : 0;
+        dst[step * 64 + i] = x;
+        sum += x;
+      }
+    }
+    if (row < n) sums[row] = sum;
+  }
+}
+
+// Matrix [depth,n]; |sums| [n] of the signed bytes of a column.
+static void pack_columns(const carnot_byte_matrix* m, int64_t depth, int64_t n, int8_t* packed,
+                         int32_t* sums) {
+  const int64_t steps = (depth + 3) / 4;
+  const uint8_t flip = flip_of(m);
+  for (int64_t c = 0; c < n; c += 16) {
+    const int64_t columns = min_i64(16, n - c);
+    int32_t sum[16] = {0};
+    for (int64_t step = 0; step < steps; ++step) {
+      int8_t* dst = packed + (c / 16 * steps + step) * 64;
+      memset(dst, 0, 64);
+      for (int64_t i = 0; i < min_i64(4, depth - 4 * step); ++i) {
+        const uint8_t* src = (const uint8_t*)m->data + (4 * step + i) * m->ld + c;
+        for (int64_t j = 0; j < columns; ++j) {
+          dst[4 * j + i] = (int8_t)(src[j] ^ flip);
+          sum[j] += dst[4 * j + i];
+        }
+      }
+    }
+    for (int64_t j = 0; j < columns; ++j) sums[c + j] = sum[j];
+  }
+}
+
+// Sums of packed bytes -> the bias of the GEMM with |x| on the other side.
+static void make_bias(const carnot_byte_matrix* x, int64_t n, int32_t* sums) {
+  const int32_t zero = x->zero_point + (x->is_signed ? 128 : 0);
+  for (int64_t i = 0; i < n; ++i) sums[i] *= -zero;
+}
+
+// -w0' sum (x - x0) of one row of |n| bytes.
+static int32_t row_term(const carnot_byte_matrix* x, const uint8_t* row, int64_t n,
+                        int32_t zero_of_w) {
+  int32_t sum = 0;
+  if (x->is_signed) {
+    for (int64_t i = 0; i < n; ++i) sum += (int8_t)row[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) sum += row[i];
+  }
+  return -zero_of_w * (sum - (int32_t)n * x->zero_point);
+}
+
+// ---- rows ----
+
+// Scores of one row in place: sums become floats.
+static void score_row(const carnot_attention_u8s8* p, int32_t term, const float* mask,
+                      int32_t* sums) {
+  const vf32 m = v_set(p->score_scale), zero = v_set((float)p->s_zero), scale = v_set(p->s_scale);
+  const vf32 lo = v_set((float)p->s_low), hi = v_set((float)p->s_high), factor = v_set(p->factor);
+  for (int64_t j = 0; j < p->kv_len; j += V_LANES) {
+    const int64_t left = p->kv_len - j;
+    vf32 s = v_mul(v_of_int(v_iadd(v_iload(sums + j), v_iset(term))), m);
+    if (p->rounds_scores) {
+      s = v_round(s);
+      s = v_add(v_select(v_is_nan(s), v_zero(), s), zero);
+      s = v_mul(v_sub(v_min_to(hi, v_max_to(lo, s)), zero), scale);
+    }
+    s = p->divides ? v_div(s, factor) : v_mul(s, factor);
+    if (mask) s = v_add(s, v_load_upto(mask + j, left));
+    v_store((float*)(void*)(sums + j), s);
+  }
+}
+
+static void store_row(const carnot_attention_u8s8* p, int32_t term, const int32_t* sums,
+                      int64_t row) {
+  const vf32 m = v_set(p->out_scale), zero = v_set((float)p->y_zero);
+  const vf32 lo = v_set((float)p->y_low), hi = v_set((float)p->y_high);
+  for (int64_t j = 0; j < p->dv; j += V_LANES) {
+    const int64_t left = p->dv - j, at = row * p->dst_ld + j;
+    vf32 y = v_mul(v_of_int(v_iadd(v_iload(sums + j), v_iset(term))), m);
+    if (p->output == CARNOT_INT8_OUTPUT_F32) {
+      v_store_upto((float*)p->dst + at, y, left);
+      continue;
+    }
+    y = v_round(y);
+    y = v_add(v_select(v_is_nan(y), v_zero(), y), zero);
+    v_store_bytes_upto((uint8_t*)p->dst + at, v_to_int(v_min_to(hi, v_max_to(lo, y))), left);
+  }
+}
+
+typedef struct buffers {
+  int8_t *keys, *values;           // packed
+  int32_t *key_bias, *value_bias;  // of the two GEMMs
+  int32_t* sums;                   // [rows, sum_ld], and the scores in place
+  uint8_t* weights;                // [rows, kv_len]
+  int64_t sum_ld;
+} buffers;
+
+static void* take(char** at, int64_t bytes) {
+  char* taken = *at;
+  *at += (bytes + 63) / 64 * 64;
+  return taken;
+}
+
+static buffers make_buffers(const carnot_attention_u8s8* p) {
+  char* at = p->workspace;
+  buffers b = {.sum_ld = (max_i64(p->kv_len, p->dv) + 15) / 16 * 16};
+  b.keys = take(&at, carnot_packed_k4n16_bytes(1, p->d, p->kv_len));
+  b.values = take(&at, carnot_packed_k4n16_bytes(1, p->kv_len, p->dv));
+  b.key_bias = take(&at, p->kv_len * 4);
+  b.value_bias = take(&at, p->dv * 4);
+  b.sums = take(&at, carnot_attention_u8s8_rows(p->kv_len) * b.sum_ld * 4);
+  b.weights = take(&at, carnot_attention_u8s8_rows(p->kv_len) * p->kv_len);
+  return b;
+}
+
+static void soften(const carnot_attention_u8s8* p, const buffers* b, int64_t rows) {
+  const carnot_softmax_f32 softmax = {.n = p->kv_len,
+                                      .inner = 1,
+                                      .src = (const float*)(const void*)b->sums,
+                                      .src_outer = b->sum_ld,
+                                      .src_axis = 1,
+                                      .dst = (float*)(void*)b->sums,
+                                      .dst_outer = b->sum_ld,
+                                      .dst_axis = 1};
+  const uint8_t zero = (uint8_t)p->p_zero;
+  const carnot_quantize quantize = {
+      .n = p->kv_len, .is_signed = p->p_signed, .scale = &p->p_scale, .zero_point = &zero};
+  CARNOT_KERNEL(softmax_f32)(&softmax, 0, rows);
+  CARNOT_KERNEL(quantize_f32)
+  (&quantize, rows, (const float*)(const void*)b->sums, b->sum_ld, b->weights, p->kv_len);
+}
+
+static void attend_tile(const carnot_attention_u8s8* p, const buffers* b, int64_t m, int64_t rows) {
+  const uint8_t* q = (const uint8_t*)p->q.data + m * p->q.ld;
+  const carnot_byte_matrix weights = {b->weights, p->kv_len, p->p_signed, p->p_zero};
+  carnot_gemm_u8s8 gemm = {.m = rows,
+                           .n = p->kv_len,
+                           .k = p->d,
+                           .a = q,
+                           .lda = p->q.ld,
+                           .a_signed = p->q.is_signed,
+                           .b = b->keys,
+                           .dst = b->sums,
+                           .ld = b->sum_ld,
+                           .epilogue = {.bias = b->key_bias, .output = CARNOT_INT8_OUTPUT_S32}};
+  p->gemm(&gemm, 0, rows, 0, p->kv_len);
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* mask = p->mask ? p->mask + (m + i) * p->mask_ld : NULL;
+    score_row(p, row_term(&p->q, q + i * p->q.ld, p->d, signed_zero(&p->k)), mask,
+              b->sums + i * b->sum_ld);
+  }
+  soften(p, b, rows);
+  gemm.n = p->dv, gemm.k = p->kv_len;
+  gemm.a = b->weights, gemm.lda = p->kv_len, gemm.a_signed = p->p_signed;
+  gemm.b = b->values;
+  gemm.epilogue.bias = b->value_bias;
+  p->gemm(&gemm, 0, rows, 0, p->dv);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int32_t term =
+        row_term(&weights, b->weights + i * p->kv_len, p->kv_len, signed_zero(&p->v));
+    store_row(p, term, b->sums + i * b->sum_ld, m + i);
+  }
+}
+
+void CARNOT_KERNEL(attention_u8s8)(const carnot_attention_u8s8* p, int64_t q0, int64_t q1) {
+  const buffers b = make_buffers(p);
+  const carnot_byte_matrix weights = {NULL, 0, p->p_signed, p->p_zero};
+  pack_rows(&p->k, p->kv_len, p->d, b.keys, b.key_bias);
+  make_bias(&p->q, p->kv_len, b.key_bias);
+  pack_columns(&p->v, p->kv_len, p->dv, b.values, b.value_bias);
+  make_bias(&weights, p->dv, b.value_bias);
+  const int64_t tile = carnot_attention_u8s8_rows(p->kv_len);
+  for (int64_t m = q0; m < q1; m += tile) attend_tile(p, &b, m, min_i64(tile, q1 - m));
+}

@@ -1,0 +1,106 @@
+// Reads GEMMs whose activations are quantized in the run.
+#include "tactic/problem/dynamic_gemm.h"
+
+static const carnot_plan_node* node_of(const carnot_region* region, carnot_op op) {
+  for (uint32_t n = 0; n < region->node_count; n++)
+    if (region->nodes[n].op == op) return &region->nodes[n];
+  return NULL;
+}
+
+// The function |fn| of two operands with |local| among them; *out_other is the other one.
+static const carnot_plan_node* reader_of(const carnot_region* region, uint32_t local, carnot_fn fn,
+                                         uint32_t* out_other) {
+  for (uint32_t n = 0; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    if (node->op != CARNOT_OP_BINARY ||
+        carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn") != fn)
+      continue;
+    for (int i = 0; i < 2; i++)
+      if (node->inputs[i] == local) return *out_other = node->inputs[1 - i], node;
+  }
+  return NULL;
+}
+
+static const carnot_plan_node* producer_of(const carnot_region* region, uint32_t local) {
+  for (uint32_t n = 0; n < region->node_count; n++)
+    for (uint32_t i = 0; i < region->nodes[n].output_count; i++)
+      if (region->nodes[n].outputs[i] == local) return &region->nodes[n];
+  return NULL;
+}
+
+static uint32_t operand(const carnot_plan_node* node, uint32_t i) {
+  return i < node->input_count ? node->inputs[i] : CARNOT_PLAN_NONE;
+}
+
+// One known number, or one a column along the last axis.
+static bool is_known_row(const carnot_problem* problem, uint32_t input, int64_t columns) {
+  if (input >= problem->input_count || !carnot_is_f32_constant(&problem->inputs[input]))
+    return false;
+  const carnot_tensor* t = problem->inputs[input].tensor;
+  const int64_t count = carnot_tensor_count(t);
+  return count == 1 || (count == columns && t->dims[t->rank - 1] == columns);
+}
+
+// x_scale * w_scale.
+static const char* read_scales(const carnot_problem* problem, uint32_t local, int64_t columns,
+                               const carnot_plan_node* quantize, carnot_dynamic_gemm* out) {
+  const carnot_region* r = problem->region;
+  const carnot_plan_node* node = producer_of(r, local);
+  if (!node || node->op != CARNOT_OP_BINARY ||
+      carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn") != CARNOT_FN_MUL)
+    return "the sums are not multiplied by a product of two scales";
+  const int known = is_known_row(problem, node->inputs[1], columns) ? 1 : 0;
+  const uint32_t x_scale = node->inputs[1 - known];
+  out->w_scale = node->inputs[known];
+  if (!is_known_row(problem, out->w_scale, columns))
+    return "the weights' scale is not known, one or one a column";
+  if (quantize) return x_scale == quantize->outputs[1] ? NULL : "another scale than the operand's";
+  out->x_scale = x_scale;
+  const carnot_operand_desc* t = x_scale < problem->input_count ? &problem->inputs[x_scale] : NULL;
+  return t && t->kind == CARNOT_VALUE_TENSOR && t->format.dtype == CARNOT_DTYPE_F32 && t->rank == 0
+             ? NULL
+             : "the operand's scale is not one float32 number";
+}
+
+const char* carnot_dynamic_gemm_read(const carnot_problem* problem, carnot_dynamic_gemm* out) {
+  const carnot_region* r = problem->region;
+  const carnot_plan_node *gemm = node_of(r, CARNOT_OP_MATMUL_INTEGER),
+                         *cast = node_of(r, CARNOT_OP_CAST),
+                         *quantize = node_of(r, CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR);
+  const uint32_t none = CARNOT_PLAN_NONE;
+  *out = (carnot_dynamic_gemm){quantize != NULL, none, none, none, none, none, none, none};
+  if (!gemm || !cast || r->node_count < 4 || r->output_count != 1) return "";
+  if (cast->inputs[0] != gemm->outputs[0] || problem->outputs[0].format.dtype != CARNOT_DTYPE_F32)
+    return "the sums do not become float32";
+  out->x = quantize ? quantize->inputs[0] : gemm->inputs[0];
+  out->weights = operand(gemm, 1);
+  out->x_zero = quantize ? none : operand(gemm, 2);
+  out->w_zero = operand(gemm, 3);
+  if (quantize && (quantize->output_count != 3 || gemm->inputs[0] != quantize->outputs[0] ||
+                   operand(gemm, 2) != quantize->outputs[2]))
+    return "the operand is not the one that is quantized";
+  if (out->x >= problem->input_count || out->weights >= problem->input_count ||
+      (out->x_zero != none && out->x_zero >= problem->input_count) ||
+      (out->w_zero != none && out->w_zero >= problem->input_count))
+    return "an operand is no input of the step";
+  const carnot_operand_desc* w = &problem->inputs[out->weights];
+  if (w->rank != 2) return "the weights are no matrix";
+  uint32_t scales, bias;
+  const carnot_plan_node *scaled = reader_of(r, cast->outputs[0], CARNOT_FN_MUL, &scales),
+                         *end = scaled;
+  if (!scaled) return "the sums are not scaled";
+  const char* why = read_scales(problem, scales, w->dims[1], quantize, out);
+  if (why) return why;
+  const carnot_plan_node* sum = reader_of(r, scaled->outputs[0], CARNOT_FN_ADD, &bias);
+  if (sum) {
+    if (!is_known_row(problem, bias, w->dims[1]) ||
+        carnot_tensor_count(problem->inputs[bias].tensor) != w->dims[1])
+      return "what is added is no known number for each column";
+    out->bias = bias;
+    end = sum;
+  }
+  const uint32_t nodes = 4 + (quantize != NULL) + (sum != NULL);
+  return r->node_count == nodes && r->outputs[0] == end->outputs[0]
+             ? NULL
+             : "the region holds other operators";
+}

@@ -1,0 +1,72 @@
+"""Dynamic quantization is one step with its GEMM, equal to the bit to the steps it replaces."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from quantized_model import LEVELS, Model
+from quantized_rule import RNG, F, numbers
+from test_quantized import exact_session
+
+TACTIC = "cpu_dynamic_gemm_u8s8_"
+
+
+def network(x: np.ndarray, w: np.ndarray, w_scale: np.ndarray, bias: np.ndarray | None, readers: int = 1) -> tuple:
+    """As onnxruntime.quantization.quantize_dynamic writes it, with |readers| GEMMs of one quantized value."""
+    m = Model()
+    q, scale, zero = m.node("DynamicQuantizeLinear", m.input("x", x), outputs=3)
+    results = {}
+    for _ in range(readers):
+        y = m.node("MatMulInteger", q, m.constant(w), zero, m.constant(np.zeros(np.shape(w_scale), np.int8)))
+        y = m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", scale, m.constant(w_scale)))
+        results[y if bias is None else m.node("Add", m.constant(bias), y)] = F
+    return m, results
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 37, 19), (130, 384, 130), (3, 65536, 5)])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_range_quantization_gemm_scale_and_bias(
+    tmp_path: pathlib.Path, isa: str, shape: tuple, each: bool, biased: bool
+) -> None:
+    rows, depth, columns = shape
+    x = (RNG.standard_normal((1, rows, depth)) * 3 - 1).astype(F)
+    w = numbers(np.int8, depth, columns)
+    w_scale = (RNG.random(columns if each else ()) * 0.01 + 0.001).astype(F)
+    bias = RNG.standard_normal(columns).astype(F) if biased else None
+    m, results = network(x, w, w_scale, bias)
+    (got,), tactics = m.run(tmp_path, results, isa)
+    assert tactics == [TACTIC + isa.replace("vnni", "")]
+    (steps,), apart = m.run(tmp_path, results, isa, "--disablePasses=form_fusion_regions")
+    assert len(apart) > 3 and np.array_equal(got, steps)
+    (want,) = exact_session(tmp_path / "m.onnx", F).run(None, {"x": x})
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_one_quantization_for_several_gemms(tmp_path: pathlib.Path, isa: str) -> None:
+    x = RNG.standard_normal((5, 64)).astype(F)
+    m, results = network(x, numbers(np.int8, 64, 33), np.float32(0.01), np.zeros(33, F), readers=3)
+    got, tactics = m.run(tmp_path, results, isa)
+    level = isa.replace("vnni", "")
+    assert tactics == [f"cpu_dynamic_quantize_f32_{level}"] + [TACTIC + level] * 3
+    assert all(np.array_equal(y, got[0]) for y in got)
+
+
+@pytest.mark.parametrize("value", [0, np.nan, np.inf, -np.inf])
+def test_values_that_give_no_range(tmp_path: pathlib.Path, value: float) -> None:
+    x = np.full((3, 8), 0.5 if value else 0, F)
+    x[1, 2] = value
+    m, results = network(x, numbers(np.int8, 8, 4), np.float32(0.01), None)
+    (got,), _ = m.run(tmp_path, results, LEVELS[-1])
+    (steps,), _ = m.run(tmp_path, results, LEVELS[-1], "--disablePasses=form_fusion_regions")
+    assert np.array_equal(got, steps, equal_nan=True)
+
+
+def test_sums_that_meet_another_operator_keep_their_steps(tmp_path: pathlib.Path) -> None:
+    x = RNG.standard_normal((5, 64)).astype(F)
+    m, results = network(x, numbers(np.int8, 64, 33), np.float32(0.01), None)
+    m.nodes[-1].op_type = "Add"  # the scale is added
+    (got,), tactics = m.run(tmp_path, results, LEVELS[-1])
+    assert not any(t.startswith(TACTIC) for t in tactics) and np.isfinite(got).all()
