@@ -33,6 +33,10 @@ extern "Python" void carnot_py_profile(void* user, const char* step, uint64_t ti
 extern "Python" bool carnot_py_cancel(void* user);
 extern "Python" void carnot_py_weight(void* user, const char* name, carnot_dtype dtype,
                                       const carnot_dims* dims, const void* data);
+extern "Python" bool carnot_py_caffe_computes(void* user, const char* layer_name);
+extern "Python" const carnot_plugin* carnot_py_caffe_create(void* user, const char* layer_name,
+                                                            const carnot_caffe_weights* weights, size_t weights_count,
+                                                            carnot_plugin_error* error);
 extern "Python" bool carnot_py_onnx_node(void* user, const carnot_onnx_node* node);
 
 // The functions of carnot_plugin and carnot_plugin_creator.

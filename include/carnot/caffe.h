@@ -4,19 +4,42 @@
 
 #include "carnot/data.h"
 #include "carnot/network.h"
+#include "carnot/plugin.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// A blob of a layer's weights, in row-major order.
+typedef struct carnot_caffe_weights {
+  carnot_dims dims;
+  const float* values;
+} carnot_caffe_weights;
+
+// Plugins for layers by name, in place of what their types mean. The calls come from the thread
+// that reads the network, in the order of the layers.
+typedef struct carnot_caffe_plugins {
+  void* user;
+  // True where a plugin computes layer |layer_name|.
+  bool (*computes)(void* user, const char* layer_name);
+  // The plugin of layer |layer_name| with as many outputs as the layer has tops; its creator must
+  // be registered. It stays the caller's and must live until the network is read. |weights| are the
+  // layer's blobs, none without a caffemodel; they live as long as the network. NULL on failure,
+  // with a message in |error|.
+  const carnot_plugin* (*create)(void* user, const char* layer_name,
+                                 const carnot_caffe_weights* weights, size_t weights_count,
+                                 carnot_plugin_error* error);
+} carnot_caffe_plugins;
 
 // How a Caffe network is read. All zero is the default.
 typedef struct carnot_caffe_options {
   // Names of blobs that become outputs; without any, the tops that no layer reads.
   const char* const* outputs;
   size_t output_count;
-  bool marks_no_outputs;  // the caller marks them (carnot_caffe_find_tensor)
-  int64_t batch;          // dimension 0 of every input; 0: what the network says
-  uint64_t seed;          // of the weights, where no caffemodel is given
+  bool marks_no_outputs;                // the caller marks them (carnot_caffe_find_tensor)
+  int64_t batch;                        // dimension 0 of every input; 0: what the network says
+  uint64_t seed;                        // of the weights, where no caffemodel is given
+  const carnot_caffe_plugins* plugins;  // NULL: none by name
 } carnot_caffe_options;
 
 // Reads the network at |deploy_path| with the weights at |model_path|; NULL: random weights that

@@ -43,7 +43,7 @@ class UffParser(Manual, Reporter):
         return True
 
     def register_output(self, name: str) -> bool:
-        """Marks node |name| as an output of the network; without any, the nodes that no other reads. False after an error."""
+        """Marks node |name| as an output; without any, the nodes that no other reads. False after an error."""
         if not utf8(name):
             self._fail("an output needs a name", "register_output")
             return False
@@ -87,9 +87,7 @@ class UffParser(Manual, Reporter):
         )
 
     @reported(False)
-    def parse_buffer(
-        self, buffer: Any, network: INetworkDefinition, weights_type: DataType = DataType.FLOAT
-    ) -> bool:
+    def parse_buffer(self, buffer: Any, network: INetworkDefinition, weights_type: DataType = DataType.FLOAT) -> bool:
         """The same for the bytes of a GraphDef."""
         data = bytes(buffer)
 

@@ -103,6 +103,26 @@ carnot_status* carnot_plugin_add(carnot_block* block, const carnot_plugin_entry*
                                                    input_count, outputs, output_count);
 }
 
+carnot_status* carnot_plugin_add_made(carnot_block* block, const carnot_plugin* plugin,
+                                      const char* name, carnot_value* const* inputs,
+                                      int input_count, carnot_value** outputs) {
+  carnot_plugin p;
+  CARNOT_TRY(carnot_plugin_read(plugin, &p));
+  carnot_plugin_entry* entry;
+  CARNOT_TRY(
+      carnot_registry_find(&(carnot_plugin_key){p.name, p.version, p.name_space, NULL}, &entry));
+  carnot_plugin_error error = {{0}};
+  const carnot_plugin_field* fields;
+  int32_t field_count;
+  if (!p.serialize(p.self, &fields, &field_count, &error))
+    return carnot_plugin_failed(&(carnot_plugin_instance){.entry = entry}, "serialize", &error);
+  carnot_graph* graph = block->graph;
+  if (!name) name = carnot_arena_print(&graph->arena, "(%s %u)", p.name, graph->node_count);
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
+  return carnot_plugin_add(block, entry, name, fields, field_count, inputs, input_count, outputs,
+                           p.output_count);
+}
+
 // ---- fields and inputs ----
 
 int64_t front_int(carnot_front* f, const char* field, int64_t absent) {

@@ -28,6 +28,12 @@ carnot_status* carnot_plugin_add(carnot_block* block, const carnot_plugin_entry*
                                  int32_t field_count, carnot_value* const* inputs, int input_count,
                                  carnot_value** outputs, int output_count) CARNOT_MUST_USE;
 
+// The same for a plugin that the program made, whose fields are taken now. |name| NULL: one of the
+// plugin's name. |outputs| has room for all of its outputs.
+carnot_status* carnot_plugin_add_made(carnot_block* block, const carnot_plugin* plugin,
+                                      const char* name, carnot_value* const* inputs,
+                                      int input_count, carnot_value** outputs) CARNOT_MUST_USE;
+
 #define FRONT_FAIL(f, ...)                                     \
   do {                                                         \
     if (!(f)->status) (f)->status = CARNOT_ERROR(__VA_ARGS__); \

@@ -1,4 +1,4 @@
-"""Mutants of small Caffe networks and their weights: each is read or refused, in one process that must not end by a signal."""
+"""Mutants of small Caffe networks and their weights: each is read or refused, in one process that ends by no signal."""
 
 import os
 import pathlib
@@ -32,7 +32,8 @@ def models() -> tuple:
     made = [
         (layer("Convolution", "x", "y", window) + pool, caffemodel({"layer": [w(4, 3, 3, 3), w(4)]})),
         (
-            layer("InnerProduct", "x", "y", "inner_product_param { num_output: 4 }") + layer("Softmax", "y", "z", "", "s"),
+            layer("InnerProduct", "x", "y", "inner_product_param { num_output: 4 }")
+            + layer("Softmax", "y", "z", "", "s"),
             caffemodel({"layer": [w(4, 90), w(4)]}),
         ),
         (
@@ -41,7 +42,8 @@ def models() -> tuple:
             caffemodel({"layer": [w(3), w(3) ** 2, w(1)], "s": [w(3), w(3)]}, "legacy"),
         ),
         (
-            'input: "c" input_shape { dim: 1 dim: 3 }\n' + layer("LSTM", "x c", "y", "recurrent_param { num_output: 4 }"),
+            'input: "c" input_shape { dim: 1 dim: 3 }\n'
+            + layer("LSTM", "x c", "y", "recurrent_param { num_output: 4 }"),
             caffemodel({"layer": [w(16, 30), w(16), w(16, 4)]}),
         ),
         (
@@ -88,7 +90,8 @@ def read_mutants(count: int) -> None:
     builder, parser, r, read = trt.Builder(Quiet()), trt.CaffeParser(), random.Random(0), 0
     given, start = models()
     originals = [
-        parser.parse_buffer((start + text).encode(), model, builder.create_network(), trt.float32) for text, model in given
+        parser.parse_buffer((start + text).encode(), model, builder.create_network(), trt.float32)
+        for text, model in given
     ]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for i in range(count * len(given)):

@@ -73,7 +73,10 @@ def test_errors_are_reported(tmp_path: pathlib.Path) -> None:
     builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
     parser = trt.CaffeParser()
     parser.error_recorder = recorder
-    assert parser.parse_buffer(PROTOTXT.replace("Softmax", "Foo").encode(), MODEL, builder.create_network(), trt.float32) is None
+    assert (
+        parser.parse_buffer(PROTOTXT.replace("Softmax", "Foo").encode(), MODEL, builder.create_network(), trt.float32)
+        is None
+    )
     assert 'layer "prob" of type Foo' in recorder.messages[0]
     with pytest.raises(TypeError, match="INetworkDefinition"):
         parser.parse("a", "b", None, trt.float32)
@@ -106,14 +109,20 @@ def test_the_mean_image(tmp_path: pathlib.Path) -> None:
 
 def test_properties() -> None:
     parser = trt.CaffeParser()
+    assert (parser.plugin_namespace, parser.plugin_factory_v2) == ("", None)
     parser.plugin_namespace, parser.protobuf_buffer_size = "mine", 1 << 20
     assert parser.plugin_namespace == "mine" and parser.protobuf_buffer_size == 1 << 20
+    factory = trt.ICaffePluginFactoryV2()
+    network = trt.Builder(trt.Logger(trt.Logger.ERROR)).create_network()
+    parser.plugin_factory_v2 = factory
+    assert parser.plugin_factory_v2 is factory
+    with pytest.raises(NotImplementedError, match="is_plugin_v2"):
+        factory.is_plugin_v2("conv")
+    with pytest.raises(NotImplementedError, match="create_plugin"):
+        factory.create_plugin("conv", [])
+    with pytest.raises(NotImplementedError, match="is_plugin_v2"):
+        parser.parse_buffer(PROTOTXT.encode(), MODEL, network, trt.float32)
+    with pytest.raises(TypeError, match="ICaffePluginFactoryV2, not int"):
+        parser.plugin_factory_v2 = 3
     parser.plugin_factory_v2 = None
     assert parser.plugin_factory_v2 is None
-    factory = trt.ICaffePluginFactoryV2()
-    with pytest.raises(NotImplementedError, match="by layer name"):
-        parser.plugin_factory_v2 = factory
-    with pytest.raises(NotImplementedError):
-        factory.is_plugin_v2("conv")
-    with pytest.raises(NotImplementedError):
-        factory.create_plugin("conv", None)

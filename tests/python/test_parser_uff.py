@@ -64,7 +64,9 @@ def test_channels_first_data_for_a_graph_of_channels_last(sizes: str) -> None:
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_channels_last_data(sizes: str) -> None:
-    model = build(network(SIZES[sizes]), lambda parser: parser.register_input("image", (6, 5, 3), trt.UffInputOrder.NHWC))
+    model = build(
+        network(SIZES[sizes]), lambda parser: parser.register_input("image", (6, 5, 3), trt.UffInputOrder.NHWC)
+    )
     np.testing.assert_allclose(model(image=X.transpose(0, 2, 3, 1))["out"], expected(), rtol=1e-4, atol=1e-5)
 
 
@@ -83,7 +85,11 @@ def test_vectors() -> None:
 
 def test_files_and_outputs(tmp_path: pathlib.Path) -> None:
     (tmp_path / "frozen.pb").write_bytes(network())
-    with trt.Builder(trt.Logger(trt.Logger.ERROR)) as builder, builder.create_network() as made, trt.UffParser() as parser:
+    with (
+        trt.Builder(trt.Logger(trt.Logger.ERROR)) as builder,
+        builder.create_network() as made,
+        trt.UffParser() as parser,
+    ):
         assert parser.register_input("image", (3, 6, 5)) and parser.register_output("conv")
         assert parser.parse(str(tmp_path / "frozen.pb"), made, trt.DataType.HALF)
         assert [made.get_output(i).name for i in range(made.num_outputs)] == ["conv"]
@@ -131,7 +137,9 @@ def test_the_package_uff(tmp_path: pathlib.Path) -> None:
     data = network()
     (tmp_path / "frozen.pb").write_bytes(data)
     assert uff.from_tensorflow(data, ["out"]) == data
-    written = uff.from_tensorflow_frozen_model(tmp_path / "frozen.pb", ["out"], output_filename=str(tmp_path / "made.pb"))
+    written = uff.from_tensorflow_frozen_model(
+        tmp_path / "frozen.pb", ["out"], output_filename=str(tmp_path / "made.pb")
+    )
     assert written == data == (tmp_path / "made.pb").read_bytes()
     with pytest.raises(NotImplementedError, match="preprocessor"):
         uff.from_tensorflow(data, preprocessor="p.py")

@@ -33,8 +33,8 @@ def from_tensorflow(
 ) -> bytes:
     """The bytes of |graphdef|, written to |output_filename| as well where it is given.
 
-    |output_nodes| and further options have no effect: UffParser.register_output names the outputs. A preprocessor, which
-    edits the graph by means of graphsurgeon, is refused.
+    |output_nodes| and further options have no effect: UffParser.register_output names the outputs. A preprocessor,
+    which edits the graph by means of graphsurgeon, is refused.
     """
     if preprocessor is not None:
         raise NotImplementedError("preprocessor: edit the frozen graph before it is read")

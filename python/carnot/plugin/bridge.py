@@ -285,6 +285,30 @@ def output_count(plugin: Any) -> int:
     return int(adapt(plugin).output_count)
 
 
+class Prototype:
+    """A plugin object of the user, for a call that takes its fields. |c| is the carnot_plugin within the block.
+
+    C makes copies of |adapter| as long as it lives; it is None for a plugin of a C library.
+    """
+
+    def __init__(self, plugin: Any, shape_inputs: Sequence[int] = ()) -> None:
+        self.plugin, self.adapter = plugin, None
+        if isinstance(plugin, NativePlugin):
+            self.c = plugin._c
+            return
+        self.adapter = adapt(plugin, shape_inputs)
+        self.adapter.is_prototype, self.adapter.token = True, next(_tokens)
+        _prototypes[self.adapter.token] = self.adapter
+        self.c = expose(self.adapter)
+
+    def __enter__(self) -> "Prototype":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.adapter is not None:
+            del _live[address(self.c.self)]
+
+
 def add_to_network(
     emitter: Any, layer: Any, plugin: Any, inputs: Sequence[Any], shape_inputs: Sequence[Any]
 ) -> List[Any]:
@@ -292,15 +316,7 @@ def add_to_network(
     values = [emitter.value(tensor) for tensor in (*inputs, *shape_inputs)]
     out = ffi.new("carnot_value*[]", max(1, output_count(plugin)))
     c_inputs = ffi.new("carnot_value*[]", values or [ffi.NULL])
-    if isinstance(plugin, NativePlugin):
-        check(lib.carnot_network_add_plugin(emitter.c, plugin._c, c_inputs, len(values), out))
-        return [out[i] for i in range(plugin.num_outputs)]
-    adapter = adapt(plugin, range(len(inputs), len(values)))
-    adapter.is_prototype, adapter.token = True, next(_tokens)
-    _prototypes[adapter.token] = layer._prototype = adapter
-    made = expose(adapter)
-    try:
-        check(lib.carnot_network_add_plugin(emitter.c, made, c_inputs, len(values), out))
-    finally:
-        del _live[address(made.self)]
-    return [out[i] for i in range(adapter.output_count)]
+    with Prototype(plugin, range(len(inputs), len(values))) as prototype:
+        layer._prototype = prototype.adapter
+        check(lib.carnot_network_add_plugin(emitter.c, prototype.c, c_inputs, len(values), out))
+        return [out[i] for i in range(prototype.c.output_count)]

@@ -13,20 +13,11 @@ carnot_status* carnot_network_add_plugin(carnot_network* network, const carnot_p
   for (int32_t i = 0; i < p.output_count; i++) out_values[i] = NULL;
   CARNOT_CHECK(input_count >= 0 && (inputs || !input_count), INVALID_ARGUMENT, "%d inputs",
                input_count);
-  carnot_plugin_entry* entry;
-  CARNOT_TRY(
-      carnot_registry_find(&(carnot_plugin_key){p.name, p.version, p.name_space, NULL}, &entry));
-  carnot_plugin_error error = {{0}};
-  const carnot_plugin_field* fields;
-  int32_t field_count;
-  if (!p.serialize(p.self, &fields, &field_count, &error))
-    return carnot_plugin_failed(&(carnot_plugin_instance){.entry = entry}, "serialize", &error);
   carnot_arena* arena = &network->graph->arena;
   carnot_value** reached = CARNOT_NEW_ARRAY(arena, carnot_value*, (size_t)input_count + 1);
   CARNOT_TRY(carnot_arena_status(arena));
   for (int32_t i = 0; i < input_count; i++)
     CARNOT_TRY(carnot_network_reach(network, network->scope, inputs[i], &reached[i]));
-  const char* name = carnot_arena_print(arena, "(%s %u)", p.name, network->graph->node_count);
-  return carnot_plugin_add(network->scope->block, entry, name, fields, field_count, reached,
-                           input_count, out_values, p.output_count);
+  return carnot_plugin_add_made(network->scope->block, plugin, NULL, reached, input_count,
+                                out_values);
 }

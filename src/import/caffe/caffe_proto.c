@@ -1,9 +1,6 @@
 // Caffe's messages as tables. Source: caffe.proto of BVLC/caffe and of its forks SSD, NVCaffe and
 // SegNet. Numbers of the text tables are not used: texts name their fields.
-#include "import/caffe/caffe_proto.h"
-
-#include <assert.h>
-#include <string.h>
+#include "import/caffe/caffe_params.h"
 
 #define MESSAGE(variable, text, struct_type, table)                     \
   const carnot_pb_message variable = {text, sizeof(struct_type), table, \
@@ -48,35 +45,8 @@ static MESSAGE(kStateMessage, "NetState", caffe_state, kState);
 static const carnot_pb_field kFiller[] = {CARNOT_PB_ONE(caffe_filler, type, 1, TEXT),
                                           CARNOT_PB_ONE(caffe_filler, value, 2, FLOAT)};
 static MESSAGE(kFillerMessage, "FillerParameter", caffe_filler, kFiller);
-typedef CARNOT_PB_LIST(caffe_filler) caffe_filler_list;
 
-// ---- parameters of layers: one struct holds the fields of all messages ----
-
-struct caffe_params {
-  uint64_t present;
-  // integers and enumerations
-  int64_t across_channels, across_spatial, axis, background_label_id, base_size, bias_term,
-      ceil_mode, channel_shared, classes, clip, code_type, concat_dim, coords, do_softmax, end_axis,
-      expose_hidden, feat_stride, flip, force_nd_im2col, global_pooling, group, group_size, height,
-      img_h, img_size, img_w, input_dim, kernel_h, kernel_w, keep_top_k, local_size, norm_region,
-      normalize_variance, num, num_axes, num_classes, num_output, operation, out_max_val,
-      output_dim, pad_beg, pad_end, pad_h, pad_w, pool, pooled_h, pooled_w, post_nms_topn,
-      pre_nms_topn, pyramid_height, reverse, round_mode, share_location, shrink_factor, slice_dim,
-      softmax, stride_h, stride_w, tiles, top_k, torch_pooling, use_global_stats, pad_out_h,
-      pad_out_w, scale_h, scale_w, transpose, upsample_h, upsample_w, variance_encoded_in_target,
-      width, zoom_factor;
-  caffe_int_list dilation, kernel_size, order, pad, slice_point, stride, channels_list, height_list,
-      num_list, width_list;
-  float alpha, base, beta, confidence_threshold, eps, eta, img_min_size, k, max, min,
-      negative_slope, nms_thresh, nms_threshold, power, shift, spatial_scale, step, step_h, step_w,
-      threshold, value;
-  caffe_float_list aspect_ratio, coeff, max_size, min_size, offset, ratio, scale, variance;
-  carnot_strview module;
-  caffe_shape_list shape;
-  caffe_filler* filler;
-  caffe_filler_list data_filler;
-  caffe_params* nms_param;
-};
+// ---- parameters of layers ----
 
 #define ONE(member, KIND) CARNOT_PB_ONE(caffe_params, member, 1, KIND)
 #define I(member)         CARNOT_PB_ONE(caffe_params, member, 1, INT)
@@ -112,7 +82,7 @@ static const carnot_pb_field kConvolution[] = {
 static const carnot_pb_field kClip[] = {F(min), F(max)};
 static const carnot_pb_field kCrop[] = {I(axis), FS(offset)};
 static const carnot_pb_field kNms[] = {F(nms_threshold), I(top_k), F(eta)};
-static MESSAGE(kNmsMessage, "NonMaximumSuppressionParameter", caffe_params, kNms);
+MESSAGE(carnot_caffe_nms_text, "NonMaximumSuppressionParameter", caffe_params, kNms);
 static const carnot_pb_field kDetection[] = {
     I(num_classes),
     I(share_location),
@@ -121,7 +91,7 @@ static const carnot_pb_field kDetection[] = {
     I(variance_encoded_in_target),
     I(keep_top_k),
     F(confidence_threshold),
-    CARNOT_PB_SUB(caffe_params, nms_param, 1, &kNmsMessage)};
+    CARNOT_PB_SUB(caffe_params, nms_param, 1, &carnot_caffe_nms_text)};
 static const carnot_pb_field kDummy[] = {
     SHAPES,
     CARNOT_PB_SUBS(caffe_params, data_filler, 1, &kFillerMessage),
@@ -269,7 +239,7 @@ PARAMS(upsample_param, kUpsample);
 
 static const carnot_pb_field kLayerText[] = {COMMON, CARNOT_PB_ONE(caffe_layer, type, 2, TEXT),
                                              ALL_PARAMS};
-static MESSAGE(kLayerTextMessage, "LayerParameter", caffe_layer, kLayerText);
+MESSAGE(carnot_caffe_layer_text, "LayerParameter", caffe_layer, kLayerText);
 
 #define V1(name, number) \
   { #name, number }
@@ -329,7 +299,7 @@ static const carnot_pb_field kNetText[] = {
     CARNOT_PB_MANY(caffe_net, input_dim, 4, INT),
     CARNOT_PB_SUB(caffe_net, state, 6, &kStateMessage),
     CARNOT_PB_SUBS(caffe_net, input_shape, 8, &kShapeMessage),
-    CARNOT_PB_SUBS(caffe_net, layer, 100, &kLayerTextMessage),
+    CARNOT_PB_SUBS(caffe_net, layer, 100, &carnot_caffe_layer_text),
     CARNOT_PB_SUBS(caffe_net, layers, 2, &kV1TextMessage),
 };
 MESSAGE(carnot_caffe_net_text, "NetParameter", caffe_net, kNetText);
@@ -357,78 +327,3 @@ static const carnot_pb_field kNetWire[] = {
     CARNOT_PB_SUBS(caffe_net, layer, 100, &kLayerWireMessage),
 };
 MESSAGE(carnot_caffe_net_wire, "NetParameter", caffe_net, kNetWire);
-
-// ---- reading fields ----
-
-caffe_fields caffe_fields_of(const caffe_layer* layer, const char* name) {
-  for (size_t i = 0; i < kLayerTextMessage.field_count; i++) {
-    const carnot_pb_field* field = &kLayerText[i];
-    if (field->kind == CARNOT_PB_MESSAGE && !field->repeated && strcmp(field->name, name) == 0)
-      return (caffe_fields){*(caffe_params* const*)((const char*)layer + field->offset),
-                            field->message};
-  }
-  assert(!"a parameter message that the table has");
-  return (caffe_fields){NULL, NULL};
-}
-
-// The member of the field |name| where it is there, else NULL.
-static const void* member(caffe_fields f, const char* name, carnot_pb_kind kind, bool repeated) {
-  for (size_t i = 0; f.message && i < f.message->field_count; i++) {
-    const carnot_pb_field* field = &f.message->fields[i];
-    if (strcmp(field->name, name) != 0) continue;
-    assert(field->kind == kind && field->repeated == repeated);
-    (void)kind, (void)repeated;
-    const bool is_there = f.params && (f.params->present >> i & 1);
-    return is_there ? (const char*)f.params + field->offset : NULL;
-  }
-  assert(!f.message && "a field that the message has");
-  return NULL;
-}
-
-caffe_fields caffe_fields_in(caffe_fields f, const char* name) {
-  const void* nested = member(f, name, CARNOT_PB_MESSAGE, false);
-  return (caffe_fields){nested ? *(caffe_params* const*)nested : NULL, &kNmsMessage};
-}
-
-bool caffe_has(caffe_fields f, const char* name) {
-  for (size_t i = 0; f.params && i < f.message->field_count; i++)
-    if (strcmp(f.message->fields[i].name, name) == 0) return f.params->present >> i & 1;
-  return false;
-}
-
-int64_t caffe_int(caffe_fields f, const char* name, int64_t absent) {
-  const int64_t* value = member(f, name, CARNOT_PB_INT, false);
-  return value ? *value : absent;
-}
-
-double caffe_float(caffe_fields f, const char* name, double absent) {
-  const float* value = member(f, name, CARNOT_PB_FLOAT, false);
-  return value ? (double)*value : absent;
-}
-
-caffe_int_list caffe_ints(caffe_fields f, const char* name) {
-  const caffe_int_list* list = member(f, name, CARNOT_PB_INT, true);
-  return list ? *list : (caffe_int_list){NULL, 0};
-}
-
-caffe_float_list caffe_floats(caffe_fields f, const char* name) {
-  const caffe_float_list* list = member(f, name, CARNOT_PB_FLOAT, true);
-  return list ? *list : (caffe_float_list){NULL, 0};
-}
-
-caffe_shape_list caffe_shapes(caffe_fields f) {
-  return f.params ? f.params->shape : (caffe_shape_list){NULL, 0};
-}
-
-const char* caffe_filler_value(caffe_fields f, size_t i, float* out_value) {
-  *out_value = 0;
-  if (!f.params || !f.params->data_filler.count) return NULL;
-  const caffe_filler_list* list = &f.params->data_filler;
-  const caffe_filler* filler = &list->items[list->count == 1 ? 0 : i];
-  if (list->count != 1 && i >= list->count)
-    return "data_filler: one, or one for each top, required";
-  if (filler->type.size && !carnot_view_is(filler->type, "constant"))
-    return "data_filler: only constants are supported";
-  *out_value = filler->value;
-  return NULL;
-}
