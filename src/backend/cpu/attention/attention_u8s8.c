@@ -49,15 +49,14 @@ static const char* read_inner(const carnot_problem* problem, const carnot_quanti
                                 : "an inner value is not int8 or uint8";
 }
 
-// Sums fit int32 whatever the shapes are.
-static const char* check_terms(const carnot_problem* problem, const carnot_attention_view* view,
-                               int from_end, const char* what, char* reason, size_t size) {
-  const int axis = view->perm[view->rank - from_end];
-  const int64_t most = view->cut == axis ? view->count : problem->inputs[view->input].max[axis];
+// Products of queries and keys fit int32 whatever the shapes are.
+static const char* check_elements(const carnot_problem* problem, const carnot_attention_view* view,
+                                  char* reason, size_t size) {
+  const int64_t most = problem->inputs[view->input].max[view->perm[view->rank - 1]];
   return most <= CARNOT_ATTENTION_MOST_TERMS
              ? NULL
-             : carnot_because(reason, size, "up to %lld %s, takes %d", (long long)most, what,
-                              CARNOT_ATTENTION_MOST_TERMS);
+             : carnot_because(reason, size, "up to %lld elements of a head, takes %d",
+                              (long long)most, CARNOT_ATTENTION_MOST_TERMS);
 }
 
 static const char* read_bytes(const carnot_problem* problem, void* params, char* reason,
@@ -82,8 +81,7 @@ static const char* read_bytes(const carnot_problem* problem, void* params, char*
   } else if (!why && out != CARNOT_DTYPE_F32) {
     why = "the result is not float32";
   }
-  if (!why) why = check_terms(problem, &p->views.k, 2, "keys", reason, size);
-  return why ? why : check_terms(problem, &p->views.q, 1, "elements of a head", reason, size);
+  return why ? why : check_elements(problem, &p->views.q, reason, size);
 }
 
 static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -148,10 +146,9 @@ static carnot_status* attention_configure(const carnot_step_view* step,
                INVALID_MODEL, "the result is %s, must be float32",
                carnot_dtype_name(outputs[0].format.dtype));
   CARNOT_TRY(carnot_attention_sizes_make(&p->views, inputs, outputs, 64, s));
-  CARNOT_CHECK(
-      s->k.rows <= CARNOT_ATTENTION_MOST_TERMS && s->q.elements <= CARNOT_ATTENTION_MOST_TERMS,
-      INVALID_ARGUMENT, "%lld keys of %lld elements, takes %d of each", (long long)s->k.rows,
-      (long long)s->q.elements, CARNOT_ATTENTION_MOST_TERMS);
+  CARNOT_CHECK(s->q.elements <= CARNOT_ATTENTION_MOST_TERMS, INVALID_ARGUMENT,
+               "%lld elements of a head, takes %d", (long long)s->q.elements,
+               CARNOT_ATTENTION_MOST_TERMS);
   *out_workspace_bytes =
       (size_t)(carnot_attention_u8s8_workspace(s->k.rows, s->q.elements, s->v.elements) *
                s->parts_per_head * s->q.batch) +

@@ -37,6 +37,9 @@ static void pack_rows(const carnot_byte_matrix* m, int64_t n, int64_t depth, int
   }
 }
 
+// Keys of which the products with the values are summed in int32.
+enum { kRun = CARNOT_ATTENTION_MOST_TERMS };
+
 // Matrix [depth,n]; |sums| [n] of the signed bytes of a column.
 static void pack_columns(const carnot_byte_matrix* m, int64_t depth, int64_t n, int8_t* packed,
                          int32_t* sums) {
@@ -99,13 +102,14 @@ static void score_row(const carnot_attention_u8s8* p, int32_t term, const float*
   }
 }
 
-static void store_row(const carnot_attention_u8s8* p, int32_t term, const int32_t* sums,
-                      int64_t row) {
+static void store_row(const carnot_attention_u8s8* p, const int64_t* sums, int64_t row) {
   const vf32 m = v_set(p->out_scale), zero = v_set((float)p->y_zero);
   const vf32 lo = v_set((float)p->y_low), hi = v_set((float)p->y_high);
   for (int64_t j = 0; j < p->dv; j += V_LANES) {
     const int64_t left = p->dv - j, at = row * p->dst_ld + j;
-    vf32 y = v_mul(v_of_int(v_iadd(v_iload(sums + j), v_iset(term))), m);
+    float lanes[V_LANES] = {0};
+    for (int64_t i = 0; i < min_i64(left, V_LANES); ++i) lanes[i] = (float)sums[j + i];
+    vf32 y = v_mul(v_load(lanes), m);
     if (p->output == CARNOT_INT8_OUTPUT_F32) {
       v_store_upto((float*)p->dst + at, y, left);
       continue;
@@ -117,11 +121,12 @@ static void store_row(const carnot_attention_u8s8* p, int32_t term, const int32_
 }
 
 typedef struct buffers {
-  int8_t *keys, *values;           // packed
-  int32_t *key_bias, *value_bias;  // of the two GEMMs
+  int8_t *keys, *values;           // packed; values in runs of |run_bytes|
+  int32_t *key_bias, *value_bias;  // of the GEMMs; [dv] for each run
   int32_t* sums;                   // [rows, sum_ld], and the scores in place
   uint8_t* weights;                // [rows, kv_len]
-  int64_t sum_ld;
+  int64_t* totals;                 // [rows, dv]
+  int64_t sum_ld, run_bytes, run_columns;
 } buffers;
 
 static void* take(char** at, int64_t bytes) {
@@ -132,13 +137,17 @@ static void* take(char** at, int64_t bytes) {
 
 static buffers make_buffers(const carnot_attention_u8s8* p) {
   char* at = p->workspace;
-  buffers b = {.sum_ld = (max_i64(p->kv_len, p->dv) + 15) / 16 * 16};
+  const int64_t rows = carnot_attention_u8s8_rows(p->kv_len), runs = (p->kv_len + kRun - 1) / kRun;
+  buffers b = {.sum_ld = (max_i64(p->kv_len, p->dv) + 15) / 16 * 16,
+               .run_columns = (p->dv + 15) / 16 * 16};
+  b.run_bytes = (carnot_packed_k4n16_bytes(1, min_i64(p->kv_len, kRun), p->dv) + 63) / 64 * 64;
   b.keys = take(&at, carnot_packed_k4n16_bytes(1, p->d, p->kv_len));
-  b.values = take(&at, carnot_packed_k4n16_bytes(1, p->kv_len, p->dv));
+  b.values = take(&at, runs * b.run_bytes);
   b.key_bias = take(&at, p->kv_len * 4);
-  b.value_bias = take(&at, p->dv * 4);
-  b.sums = take(&at, carnot_attention_u8s8_rows(p->kv_len) * b.sum_ld * 4);
-  b.weights = take(&at, carnot_attention_u8s8_rows(p->kv_len) * p->kv_len);
+  b.value_bias = take(&at, runs * b.run_columns * 4);
+  b.sums = take(&at, rows * b.sum_ld * 4);
+  b.weights = take(&at, rows * p->kv_len);
+  b.totals = take(&at, rows * p->dv * 8);
   return b;
 }
 
@@ -159,19 +168,45 @@ static void soften(const carnot_attention_u8s8* p, const buffers* b, int64_t row
   (&quantize, rows, (const float*)(const void*)b->sums, b->sum_ld, b->weights, p->kv_len);
 }
 
+// totals += weights * values of the run of keys from |first| on.
+static void add_values(const carnot_attention_u8s8* p, const buffers* b, int64_t rows,
+                       int64_t first) {
+  const carnot_byte_matrix weights = {b->weights + first, p->kv_len, p->p_signed, p->p_zero};
+  const int64_t run = first / kRun, keys = min_i64(kRun, p->kv_len - first);
+  const carnot_gemm_u8s8 gemm = {
+      .m = rows,
+      .n = p->dv,
+      .k = keys,
+      .a = weights.data,
+      .lda = p->kv_len,
+      .a_signed = p->p_signed,
+      .b = b->values + run * b->run_bytes,
+      .dst = b->sums,
+      .ld = b->sum_ld,
+      .epilogue = {.bias = b->value_bias + run * b->run_columns, .output = CARNOT_INT8_OUTPUT_S32}};
+  p->gemm(&gemm, 0, rows, 0, p->dv);
+  for (int64_t i = 0; i < rows; ++i) {
+    const uint8_t* row = (const uint8_t*)weights.data + i * p->kv_len;
+    const int32_t term = row_term(&weights, row, keys, signed_zero(&p->v));
+    const int32_t* sums = b->sums + i * b->sum_ld;
+    for (int64_t j = 0; j < p->dv; ++j)
+      b->totals[i * p->dv + j] += (int32_t)((uint32_t)sums[j] + (uint32_t)term);
+  }
+}
+
 static void attend_tile(const carnot_attention_u8s8* p, const buffers* b, int64_t m, int64_t rows) {
   const uint8_t* q = (const uint8_t*)p->q.data + m * p->q.ld;
-  const carnot_byte_matrix weights = {b->weights, p->kv_len, p->p_signed, p->p_zero};
-  carnot_gemm_u8s8 gemm = {.m = rows,
-                           .n = p->kv_len,
-                           .k = p->d,
-                           .a = q,
-                           .lda = p->q.ld,
-                           .a_signed = p->q.is_signed,
-                           .b = b->keys,
-                           .dst = b->sums,
-                           .ld = b->sum_ld,
-                           .epilogue = {.bias = b->key_bias, .output = CARNOT_INT8_OUTPUT_S32}};
+  const carnot_gemm_u8s8 gemm = {
+      .m = rows,
+      .n = p->kv_len,
+      .k = p->d,
+      .a = q,
+      .lda = p->q.ld,
+      .a_signed = p->q.is_signed,
+      .b = b->keys,
+      .dst = b->sums,
+      .ld = b->sum_ld,
+      .epilogue = {.bias = b->key_bias, .output = CARNOT_INT8_OUTPUT_S32}};
   p->gemm(&gemm, 0, rows, 0, p->kv_len);
   for (int64_t i = 0; i < rows; ++i) {
     const float* mask = p->mask ? p->mask + (m + i) * p->mask_ld : NULL;
@@ -179,16 +214,9 @@ static void attend_tile(const carnot_attention_u8s8* p, const buffers* b, int64_
               b->sums + i * b->sum_ld);
   }
   soften(p, b, rows);
-  gemm.n = p->dv, gemm.k = p->kv_len;
-  gemm.a = b->weights, gemm.lda = p->kv_len, gemm.a_signed = p->p_signed;
-  gemm.b = b->values;
-  gemm.epilogue.bias = b->value_bias;
-  p->gemm(&gemm, 0, rows, 0, p->dv);
-  for (int64_t i = 0; i < rows; ++i) {
-    const int32_t term =
-        row_term(&weights, b->weights + i * p->kv_len, p->kv_len, signed_zero(&p->v));
-    store_row(p, term, b->sums + i * b->sum_ld, m + i);
-  }
+  memset(b->totals, 0, (size_t)(rows * p->dv) * sizeof *b->totals);
+  for (int64_t j = 0; j < p->kv_len; j += kRun) add_values(p, b, rows, j);
+  for (int64_t i = 0; i < rows; ++i) store_row(p, b->totals + i * p->dv, m + i);
 }
 
 void CARNOT_KERNEL(attention_u8s8)(const carnot_attention_u8s8* p, int64_t q0, int64_t q1) {
@@ -196,8 +224,14 @@ void CARNOT_KERNEL(attention_u8s8)(const carnot_attention_u8s8* p, int64_t q0, i
   const carnot_byte_matrix weights = {NULL, 0, p->p_signed, p->p_zero};
   pack_rows(&p->k, p->kv_len, p->d, b.keys, b.key_bias);
   make_bias(&p->q, p->kv_len, b.key_bias);
-  pack_columns(&p->v, p->kv_len, p->dv, b.values, b.value_bias);
-  make_bias(&weights, p->dv, b.value_bias);
+  for (int64_t j = 0; j < p->kv_len; j += kRun) {
+    const carnot_byte_matrix run = {(const uint8_t*)p->v.data + j * p->v.ld, p->v.ld,
+                                    p->v.is_signed, p->v.zero_point};
+    int32_t* bias = b.value_bias + j / kRun * b.run_columns;
+    pack_columns(&run, min_i64(kRun, p->kv_len - j), p->dv, b.values + j / kRun * b.run_bytes,
+                 bias);
+    make_bias(&weights, p->dv, bias);
+  }
   const int64_t tile = carnot_attention_u8s8_rows(p->kv_len);
   for (int64_t m = q0; m < q1; m += tile) attend_tile(p, &b, m, min_i64(tile, q1 - m));
 }

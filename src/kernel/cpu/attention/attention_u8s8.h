@@ -6,8 +6,9 @@
 //   y[i,c] = f32(sum_j (p[i,j] - p_zero) * (v[j,c] - v_zero)) * out_scale
 //   dst = y as float32, or min(max(rint(y) + y_zero, y_low), y_high)
 // Each operation on floats is one float32 operation rounded to nearest even, none contracted;
-// rint(NaN) counts as 0. The sums must fit int32: at most CARNOT_ATTENTION_MOST_TERMS keys and
-// elements of a head.
+// rint(NaN) counts as 0. Sums are exact: those of q and k in int32, of at most
+// CARNOT_ATTENTION_MOST_TERMS elements of a head; those of p and v over as many keys in int32, and
+// beyond in int64.
 // |q| [q_len,d]  |k| [kv_len,d]  |v| [kv_len,dv]  |dst| [q_len,dv], rows *_ld elements apart;
 // |mask| [q_len,kv_len] rows |mask_ld| apart (0: one row for all), or NULL.
 // A call computes queries [q0,q1); disjoint calls may run at once, each with a workspace of
