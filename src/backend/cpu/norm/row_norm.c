@@ -68,8 +68,9 @@ static void rows_part(void* argument, int64_t part) {
   const rows_run* run = argument;
   const rows_state* s = run->state;
   const int64_t first = part * s->per_part;
-  carnot_row_ends_run(&run->ends, first, carnot_min_i64(first + s->per_part, s->outer),
-                      run->buffers + part * s->buffer, run->compute, run->kernel);
+  float* buffer = s->buffer ? run->buffers + part * s->buffer : NULL;
+  carnot_row_ends_run(&run->ends, first, carnot_min_i64(first + s->per_part, s->outer), buffer,
+                      run->compute, run->kernel);
 }
 
 static void run_rows(const carnot_step_view* step, const carnot_quantized_ends* ends,
