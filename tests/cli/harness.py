@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CARNOT = os.environ.get("CARNOT", str(ROOT / "build/bin/carnot"))
+LIBRARY = os.environ.get("CARNOT_PLUGIN_LIBRARY", str(ROOT / "build/lib/libplugin_hard_swish.so"))
 MODELS = pathlib.Path(os.environ.get("CARNOT_MODELS", ROOT / ".." / "shared" / "models"))
 
 

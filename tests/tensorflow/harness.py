@@ -9,6 +9,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CARNOT = os.environ.get("CARNOT", str(ROOT / "build/bin/carnot"))
+LIBRARY = os.environ.get("CARNOT_PLUGIN_LIBRARY", str(ROOT / "build/lib/libplugin_hard_swish.so"))
 Arrays = dict[str, np.ndarray]
 
 

@@ -105,6 +105,27 @@ static void fill_random(caffe_import* n, size_t blob, int64_t fan_in, float* out
   }
 }
 
+static bool read_blob(caffe_import* n, size_t i, carnot_tensor* out_tensor) {
+  carnot_model_source* source = n->importer->source;
+  if (n->node.status) return false;
+  n->node.status = caffe_blob_read(&n->blobs->items[i], &source->files, &source->arena, out_tensor);
+  if (n->node.status) n->node.status = carnot_status_annotate(n->node.status, "blob %zu", i);
+  return !n->node.status;
+}
+
+// A constant that is called after the layer and the blob's number.
+static carnot_value* constant_of(caffe_import* n, size_t i, const carnot_tensor* tensor) {
+  const char* name =
+      carnot_arena_print(n->node.arena, CARNOT_VIEW_FMT ".%zu", CARNOT_VIEW_ARG(n->layer->name), i);
+  name = import_unique_name(&n->importer->state, "", carnot_view(name));
+  return carnot_graph_constant(n->node.block, name, tensor);
+}
+
+carnot_value* caffe_blob_constant(caffe_import* n, size_t i) {
+  carnot_tensor tensor;
+  return read_blob(n, i, &tensor) ? constant_of(n, i, &tensor) : NULL;
+}
+
 static void read_weights(caffe_import* n, size_t i, size_t bytes, carnot_tensor* tensor) {
   carnot_arena* arena = &n->importer->source->arena;
   if (!n->blobs) {
@@ -122,15 +143,7 @@ static void read_weights(caffe_import* n, size_t i, size_t bytes, carnot_tensor*
     return;
   }
   carnot_tensor found;
-  carnot_status* status =
-      caffe_blob_read(&n->blobs->items[i], &n->importer->source->files, arena, &found);
-  if (status) {
-    if (n->node.status)
-      carnot_status_free(status);
-    else
-      n->node.status = carnot_status_annotate(status, "blob %zu", i);
-    return;
-  }
+  if (!read_blob(n, i, &found)) return;
   if (!same_dims(&found, tensor->dims, tensor->rank))
     CAFFE_FAIL(n, INVALID_MODEL, "blob %zu is of dimensions %s; %s are required", i,
                dims_text(n, found.dims, found.rank), dims_text(n, tensor->dims, tensor->rank));
@@ -154,10 +167,7 @@ carnot_value* caffe_weights(caffe_import* n, size_t i, const int64_t* dims, int 
   read_weights(n, i, bytes, &tensor);
   if (n->node.status) return NULL;
   if (!n->blobs) fill_random(n, i, fan_in, tensor.data, bytes / sizeof(float));
-  const char* name =
-      carnot_arena_print(n->node.arena, CARNOT_VIEW_FMT ".%zu", CARNOT_VIEW_ARG(n->layer->name), i);
-  name = import_unique_name(&n->importer->state, "", carnot_view(name));
-  return carnot_graph_constant(n->node.block, name, &tensor);
+  return constant_of(n, i, &tensor);
 }
 
 carnot_value* caffe_floats_constant(caffe_import* n, const float* values, const int64_t* dims,

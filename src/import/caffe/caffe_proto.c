@@ -2,13 +2,13 @@
 // SegNet. Numbers of the text tables are not used: texts name their fields.
 #include "import/caffe/caffe_params.h"
 
-#define MESSAGE(variable, text, struct_type, table)                     \
-  const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0]), NULL}
+#define MESSAGE(variable, text, struct_type, table) \
+  const carnot_pb_message variable = {              \
+      text, sizeof(struct_type), table, sizeof(table) / sizeof((table)[0]), NULL, NULL}
 // A closed message: |more| are the fields that it has beside those of the table.
-#define CLOSED_MESSAGE(variable, text, struct_type, table, more)        \
-  const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0]), more}
+#define CLOSED_MESSAGE(variable, text, struct_type, table, more) \
+  const carnot_pb_message variable = {                           \
+      text, sizeof(struct_type), table, sizeof(table) / sizeof((table)[0]), more, NULL}
 
 static const carnot_pb_field kShape[] = {CARNOT_PB_MANY(caffe_shape, dim, 1, INT)};
 static MESSAGE(kShapeMessage, "BlobShape", caffe_shape, kShape);
@@ -239,7 +239,14 @@ PARAMS(upsample_param, kUpsample);
 
 static const carnot_pb_field kLayerText[] = {COMMON, CARNOT_PB_ONE(caffe_layer, type, 2, TEXT),
                                              ALL_PARAMS};
-MESSAGE(carnot_caffe_layer_text, "LayerParameter", caffe_layer, kLayerText);
+static const carnot_pb_field kUnknown =
+    CARNOT_PB_SUBS(caffe_layer, unknown, 0, &carnot_pb_unknown_message);
+const carnot_pb_message carnot_caffe_layer_text = {"LayerParameter",
+                                                   sizeof(caffe_layer),
+                                                   kLayerText,
+                                                   sizeof(kLayerText) / sizeof(kLayerText[0]),
+                                                   NULL,
+                                                   &kUnknown};
 
 #define V1(name, number) \
   { #name, number }

@@ -59,6 +59,7 @@ struct caffe_layer {
   caffe_rule_list include, exclude;
   caffe_blob_list blobs;
   caffe_layer* v0;                          // of the oldest form
+  carnot_pb_unknown_list unknown;           // fields of forks, as text
   caffe_params* params[CAFFE_MOST_PARAMS];  // by caffe_params_find
 };
 typedef CARNOT_PB_LIST(caffe_layer) caffe_layer_list;

@@ -67,6 +67,8 @@ struct caffe_import {
 // around 0 (|fan_in| of the sums that they go into; 0: ones).
 carnot_value* caffe_weights(caffe_import* n, size_t i, const int64_t* dims, int rank,
                             int64_t fan_in);
+// Blob |i|, which is there, as a constant of the dimensions that it has.
+carnot_value* caffe_blob_constant(caffe_import* n, size_t i);
 // An error where the layer has another number of blobs.
 void caffe_expect_blobs(caffe_import* n, size_t count);
 // True with weights that hold blob |i|.

@@ -1,8 +1,8 @@
 // Layers in their order: bottoms, weights, the handler, tops.
-#include <stdio.h>
 #include <string.h>
 
 #include "import/caffe/net.h"
+#include "plugin/registry.h"
 
 static carnot_status* read_bottoms(caffe_importer* importer, caffe_import* n) {
   const caffe_text_list* bottoms = &n->layer->bottom;
@@ -73,13 +73,23 @@ static carnot_status* import_layer(caffe_importer* importer, const caffe_layer* 
   return n.node.status;
 }
 
+// Why a layer is not imported, with the nearest plugins.
+static const char* reason_of(caffe_importer* importer, carnot_strview type) {
+  carnot_arena* arena = &importer->state.arena;
+  if (carnot_view_is(type, "Python")) return "its code is not in the model";
+  char nearest[1000];
+  carnot_registry_nearest(carnot_arena_text(arena, type.data, type.size), nearest, sizeof(nearest));
+  return carnot_arena_print(arena,
+                            "no such layer is known, and no plugin of that name is registered%s%s",
+                            nearest[0] ? "; the nearest are: " : "", nearest);
+}
+
 static carnot_status* note_unsupported(caffe_importer* importer, const caffe_layer* layer) {
-  char line[512];
-  const bool python = carnot_view_is(layer->type, "Python");
-  snprintf(line, sizeof(line), "layer \"" CARNOT_VIEW_FMT "\" of type %s" CARNOT_VIEW_FMT "%s",
-           CARNOT_VIEW_ARG(layer->name), layer->type.size ? "" : "(none)",
-           CARNOT_VIEW_ARG(layer->type),
-           python ? ": its code is not in the model" : ": no such layer is known");
+  const char* line = carnot_arena_print(
+      &importer->state.arena, "layer \"" CARNOT_VIEW_FMT "\" of type %s" CARNOT_VIEW_FMT ": %s",
+      CARNOT_VIEW_ARG(layer->name), layer->type.size ? "" : "(none)", CARNOT_VIEW_ARG(layer->type),
+      reason_of(importer, layer->type));
+  CARNOT_TRY(carnot_arena_status(&importer->state.arena));
   import_note_unsupported(&importer->state, line);
   for (size_t i = 0; i < layer->top.count; i++)
     caffe_set_blob(importer, layer->top.items[i], &import_poison);
@@ -117,6 +127,7 @@ static carnot_status* read_layer(caffe_importer* importer, const caffe_layer* la
   CARNOT_TRY(caffe_claim_tops(importer, layer));
   if (is_poisoned(importer, layer)) return NULL;
   if (!row) row = caffe_row_find(layer->type);
+  if (!row) row = caffe_registered_row(importer, layer);
   return row ? import_layer(importer, layer, row) : note_unsupported(importer, layer);
 }
 

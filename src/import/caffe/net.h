@@ -35,9 +35,14 @@ carnot_status* caffe_mark_outputs(caffe_importer* importer) CARNOT_MUST_USE;
 
 carnot_status* caffe_read_layers(caffe_importer* importer) CARNOT_MUST_USE;
 
-// ---- plugins (plugin.c) ----
+// ---- plugins (plugin.c, registered_plugin.c) ----
 
 // What imports a layer that the options' factory makes a plugin for; NULL: it makes none.
 const caffe_row* caffe_plugin_row(const caffe_importer* importer, const caffe_layer* layer);
+// Adds |plugin| as the layer; an error where it has another number of outputs than the layer tops.
+void caffe_add_plugin(caffe_import* n, const carnot_plugin* plugin, carnot_value* const* inputs,
+                      int input_count);
+// What imports a layer whose type is the name of a registered plugin; else NULL.
+const caffe_row* caffe_registered_row(const caffe_importer* importer, const caffe_layer* layer);
 
 #endif  // CARNOT_IMPORT_CAFFE_NET_H_

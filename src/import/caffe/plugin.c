@@ -23,6 +23,16 @@ static carnot_caffe_weights* weights_of(caffe_import* n, size_t count) {
   return weights;
 }
 
+void caffe_add_plugin(caffe_import* n, const carnot_plugin* plugin, carnot_value* const* inputs,
+                      int input_count) {
+  if (plugin->output_count != n->output_count)
+    CAFFE_FAIL(n, INVALID_MODEL, "%d tops; the layer's plugin %s has %d outputs", n->output_count,
+               plugin->name, plugin->output_count);
+  else
+    n->node.status = carnot_plugin_add_made(n->node.block, plugin, n->node.name, inputs,
+                                            input_count, n->outputs);
+}
+
 static void import_plugin(caffe_import* n) {
   const carnot_caffe_plugins* plugins = n->importer->options.plugins;
   const size_t count = n->blobs ? n->blobs->count : 0;
@@ -30,16 +40,11 @@ static void import_plugin(caffe_import* n) {
   if (!weights) return;
   carnot_plugin_error error = {{0}};
   const carnot_plugin* made = plugins->create(plugins->user, n->node.name, weights, count, &error);
-  if (!made) {
+  if (made)
+    caffe_add_plugin(n, made, n->inputs, n->input_count);
+  else
     CAFFE_FAIL(n, INVALID_ARGUMENT, "the factory made no plugin%s%s", error.message[0] ? ": " : "",
                error.message);
-  } else if (made->output_count != n->output_count) {
-    CAFFE_FAIL(n, INVALID_MODEL, "%d tops; the layer's plugin %s has %d outputs", n->output_count,
-               made->name, made->output_count);
-  } else {
-    n->node.status = carnot_plugin_add_made(n->node.block, made, n->node.name, n->inputs,
-                                            n->input_count, n->outputs);
-  }
 }
 
 const caffe_row* caffe_plugin_row(const caffe_importer* importer, const caffe_layer* layer) {

@@ -2,9 +2,9 @@
 // order gives the bits ONNX_…_HAS_… of onnx_proto.h.
 #include "import/onnx/onnx_proto.h"
 
-#define MESSAGE(variable, text, struct_type, table)                     \
-  const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0]), NULL}
+#define MESSAGE(variable, text, struct_type, table) \
+  const carnot_pb_message variable = {              \
+      text, sizeof(struct_type), table, sizeof(table) / sizeof((table)[0]), NULL, NULL}
 
 static const carnot_pb_field kStringEntry[] = {
     CARNOT_PB_ONE(onnx_string_entry, key, 1, TEXT),

@@ -2,6 +2,7 @@
 // plugin_namespace say which. Source: TensorRT, ONNX parser, fallback importer of plugins.
 #include "import/onnx/plugin.h"
 
+#include "import/common/plugin_fields.h"
 #include "import/onnx/importer_state.h"
 #include "plugin/front.h"
 
@@ -46,106 +47,20 @@ void onnx_plugin_missing(onnx_import* n) {
 // ---- attributes as fields ----
 
 // The numbers of an attribute, whatever kind it has.
-typedef struct numbers {
-  int64_t count;
-  bool is_float;
-  const double* floats;
-  const int64_t* ints;
-} numbers;
-
-static numbers numbers_of(onnx_import* n, const char* name, const onnx_attribute* attr) {
-  numbers out = {0};
+static import_numbers numbers_of(onnx_import* n, const char* name, const onnx_attribute* attr) {
+  import_numbers out = {0};
   carnot_tensor tensor;
   switch (attr->type) {
-    case ONNX_ATTRIBUTE_INT: return (numbers){.count = 1, .ints = &attr->i};
+    case ONNX_ATTRIBUTE_INT: return (import_numbers){.count = 1, .ints = &attr->i};
     case ONNX_ATTRIBUTE_INTS:
-      return (numbers){.count = (int64_t)attr->ints.count, .ints = attr->ints.items};
-    case ONNX_ATTRIBUTE_FLOAT:
-    case ONNX_ATTRIBUTE_FLOATS: {
-      const float* from = attr->type == ONNX_ATTRIBUTE_FLOAT ? NULL : attr->floats.items;
-      out.count = from ? (int64_t)attr->floats.count : attr->type == ONNX_ATTRIBUTE_FLOAT;
-      double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, (size_t)out.count + 1);
-      if (!import_has_memory(&n->node)) return (numbers){0};
-      for (int64_t i = 0; i < out.count; i++) wide[i] = from ? (double)from[i] : (double)attr->f;
-      out.is_float = true;
-      out.floats = wide;
-      return out;
-    }
-    case ONNX_ATTRIBUTE_TENSOR: {
-      if (!onnx_attr_tensor(n, name, &tensor)) return out;
-      out.count = carnot_tensor_count(&tensor);
-      double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, (size_t)out.count + 1);
-      int64_t* whole = CARNOT_NEW_ARRAY(n->node.arena, int64_t, (size_t)out.count + 1);
-      if (!import_has_memory(&n->node)) return (numbers){0};
-      out.is_float = carnot_dtype_is_float(tensor.dtype);
-      for (int64_t i = 0; i < out.count; i++) {
-        if (out.is_float)
-          wide[i] = carnot_load_f64(tensor.dtype, tensor.data, (size_t)i);
-        else
-          whole[i] = carnot_load_i64(tensor.dtype, tensor.data, (size_t)i);
-      }
-      out.floats = wide;
-      out.ints = whole;
-      return out;
-    }
+      return (import_numbers){.count = (int64_t)attr->ints.count, .ints = attr->ints.items};
+    case ONNX_ATTRIBUTE_FLOAT: return import_numbers_of_floats(&n->node, &attr->f, 1);
+    case ONNX_ATTRIBUTE_FLOATS:
+      return import_numbers_of_floats(&n->node, attr->floats.items, attr->floats.count);
+    case ONNX_ATTRIBUTE_TENSOR:
+      return onnx_attr_tensor(n, name, &tensor) ? import_numbers_of_tensor(&n->node, &tensor) : out;
     default: return out;
   }
-}
-
-static carnot_dtype dtype_of(carnot_field_type type) {
-  switch (type) {
-    case CARNOT_FIELD_FLOAT16: return CARNOT_DTYPE_F16;
-    case CARNOT_FIELD_FLOAT32: return CARNOT_DTYPE_F32;
-    case CARNOT_FIELD_FLOAT64: return CARNOT_DTYPE_F64;
-    case CARNOT_FIELD_BF16: return CARNOT_DTYPE_BF16;
-    case CARNOT_FIELD_INT8: return CARNOT_DTYPE_I8;
-    case CARNOT_FIELD_INT16: return CARNOT_DTYPE_I16;
-    case CARNOT_FIELD_INT32: return CARNOT_DTYPE_I32;
-    case CARNOT_FIELD_INT64: return CARNOT_DTYPE_I64;
-    default: return CARNOT_DTYPE_INVALID;
-  }
-}
-
-static void dims_field(onnx_import* n, const char* name, const numbers* values,
-                       carnot_plugin_field* out) {
-  if (values->is_float || values->count > CARNOT_MAX_RANK) {
-    ONNX_FAIL(n, INVALID_MODEL, "attribute %s is no list of at most %d integers", name,
-              CARNOT_MAX_RANK);
-    return;
-  }
-  carnot_dims* dims = CARNOT_NEW(n->node.arena, carnot_dims);
-  dims->rank = (int32_t)values->count;
-  for (int32_t d = 0; d < dims->rank; d++) dims->d[d] = values->ints[d];
-  *out = (carnot_plugin_field){name, dims, CARNOT_FIELD_DIMS, 1};
-}
-
-// Numbers in the type that the creator wants; UNKNOWN: as the file has them.
-static void number_field(onnx_import* n, const char* name, carnot_field_type type,
-                         const numbers* values, carnot_plugin_field* out) {
-  if (type == CARNOT_FIELD_UNKNOWN)
-    type = values->is_float ? CARNOT_FIELD_FLOAT32 : CARNOT_FIELD_INT64;
-  carnot_dtype dtype = dtype_of(type);
-  if (dtype == CARNOT_DTYPE_INVALID || values->count > INT32_MAX ||
-      (values->is_float && !carnot_dtype_is_float(dtype))) {
-    ONNX_FAIL(n, INVALID_MODEL, "attribute %s does not fit the field's type %s", name,
-              carnot_field_type_name(type));
-    return;
-  }
-  void* data =
-      carnot_arena_alloc(n->node.arena, carnot_field_bytes(type, (int32_t)values->count) + 1, 1);
-  if (!import_has_memory(&n->node)) return;
-  for (int64_t i = 0; i < values->count; i++) {
-    if (values->is_float || carnot_dtype_is_float(dtype))
-      carnot_store_f64(dtype, data, (size_t)i,
-                       values->is_float ? values->floats[i] : (double)values->ints[i]);
-    else
-      carnot_store_i64(dtype, data, (size_t)i, values->ints[i]);
-    if (carnot_dtype_is_integer(dtype) &&
-        carnot_load_i64(dtype, data, (size_t)i) != values->ints[i])
-      ONNX_FAIL(n, OUT_OF_RANGE, "attribute %s: element %lld is %lld, which field type %s lacks",
-                name, (long long)i, (long long)values->ints[i], carnot_field_type_name(type));
-  }
-  *out = (carnot_plugin_field){name, data, type, (int32_t)values->count};
 }
 
 static void make_field(onnx_import* n, const char* name, carnot_field_type type,
@@ -157,17 +72,8 @@ static void make_field(onnx_import* n, const char* name, carnot_field_type type,
                                  (int32_t)attr->s.size};
     return;
   }
-  numbers values = numbers_of(n, name, attr);
-  if (n->node.status) return;
-  if (type == CARNOT_FIELD_DIMS)
-    dims_field(n, name, &values, out);
-  else
-    number_field(n, name, type, &values, out);
-}
-
-// Attributes that say which plugin is meant, and how, are no fields.
-static bool is_about_plugin(const char* name) {
-  return strcmp(name, "plugin_version") == 0 || strcmp(name, "plugin_namespace") == 0;
+  const import_numbers values = numbers_of(n, name, attr);
+  import_number_field(&n->node, name, type, &values, out);
 }
 
 // As TensorRT does, only attributes that the creator lists are taken; all where it lists none.
@@ -178,7 +84,7 @@ static carnot_fields fields_of(onnx_import* n, const carnot_plugin_creator* crea
   for (size_t i = 0; i < list->count && !n->node.status; i++) {
     carnot_strview view = list->items[i].name;
     const char* name = carnot_arena_text(n->node.arena, view.data, view.size);
-    if (is_about_plugin(name)) continue;
+    if (import_names_plugin(name)) continue;
     const carnot_plugin_field* known =
         carnot_field_find(creator->fields, creator->field_count, name);
     if (!known && creator->field_count) continue;

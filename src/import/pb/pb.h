@@ -61,6 +61,9 @@ typedef struct carnot_pb_message {
   // Of a closed message, whose unknown fields are errors of the text form: the names of fields that
   // exist and are skipped, separated by spaces. NULL: unknown fields are skipped.
   const char* skipped;
+  // The member, a carnot_pb_unknown_list, that keeps the fields which the text form has and the
+  // table lacks; NULL: they are dropped.
+  const carnot_pb_field* unknown;
 } carnot_pb_message;
 
 #define CARNOT_PB_LIST(type) \
@@ -71,6 +74,14 @@ typedef struct carnot_pb_message {
 
 // The list of any repeated field, whatever its items.
 typedef CARNOT_PB_LIST(void) carnot_pb_any_list;
+
+// A field that the table lacks, as the text has it: `alpha: 0.5` or `my_param { alpha: 0.5 }`.
+typedef struct carnot_pb_unknown {
+  uint64_t present;
+  carnot_strview name, value;
+} carnot_pb_unknown;
+typedef CARNOT_PB_LIST(carnot_pb_unknown) carnot_pb_unknown_list;
+extern const carnot_pb_message carnot_pb_unknown_message;
 
 // One row of a message's table.
 #define CARNOT_PB_ONE(struct_type, member, number, KIND) \

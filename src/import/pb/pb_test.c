@@ -31,7 +31,7 @@ static const carnot_pb_field kTreeFields[] = {
     CARNOT_PB_MANY(tree, doubles, 5, DOUBLE),  CARNOT_PB_SUBS(tree, children, 6, &kTree),
     CARNOT_PB_SUB(tree, only, 7, &kTree),      CARNOT_PB_PACKED(tree, packed, 8, FLOAT),
 };
-const carnot_pb_message kTree = {"Tree", sizeof(tree), kTreeFields, 8, NULL};
+const carnot_pb_message kTree = {"Tree", sizeof(tree), kTreeFields, 8, NULL, NULL};
 
 static carnot_status* read_wire(carnot_arena* arena, const void* bytes, size_t size, tree* out) {
   return carnot_pb_read_wire(&kTree, bytes, size, arena, out);
@@ -119,7 +119,7 @@ static void a_message_may_have_many_fields(void** state) {
                                   .kind = CARNOT_PB_INT,
                                   .offset = offsetof(wide, numbers) + i * sizeof(int64_t),
                                   .name = "number"};
-  const carnot_pb_message message = {"Wide", sizeof(wide), fields, kWideFields, NULL};
+  const carnot_pb_message message = {"Wide", sizeof(wide), fields, kWideFields, NULL, NULL};
   // Fields 1, 64, 65 and 130.
   static const uint8_t kBytes[] = {0x08, 1, 0x80, 0x04, 2, 0x88, 0x04, 3, 0x90, 0x08, 4};
   carnot_arena arena = {0};

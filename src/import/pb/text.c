@@ -264,9 +264,13 @@ static carnot_status* skip_value(reader* r, int depth) {
   return NULL;
 }
 
-// A field of |message| that its table does not have: skipped, or an error of a closed message.
+const carnot_pb_message carnot_pb_unknown_message = {
+    "unknown field", sizeof(carnot_pb_unknown), NULL, 0, NULL, NULL};
+
+// A field of |message| that its table does not have: kept as text, skipped, or an error of a closed
+// message.
 static carnot_status* read_unknown(reader* r, const carnot_pb_message* message, carnot_strview name,
-                                   int depth) {
+                                   int depth, void* out_message) {
   bool exists = !message->skipped;
   for (const char* at = message->skipped; at && *at && !exists;) {
     const size_t length = strcspn(at, " ");
@@ -276,7 +280,13 @@ static carnot_status* read_unknown(reader* r, const carnot_pb_message* message, 
   if (!exists)
     return TEXT_ERROR(r, "%s has no field " CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
   accept(r, ':');
+  peek(r);
+  const char* const start = r->at;
   CARNOT_TRY_AT(skip_value(r, depth), "%s." CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
+  if (!message->unknown) return NULL;
+  void* item;
+  CARNOT_TRY(carnot_pb_extend(r->store, message->unknown, out_message, 1, &item));
+  *(carnot_pb_unknown*)item = (carnot_pb_unknown){0, name, {start, (size_t)(r->at - start)}};
   return NULL;
 }
 
@@ -300,7 +310,7 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
       CARNOT_TRY_AT(read_field(r, message, field, depth, out_message), "%s.%s", message->name,
                     field->name);
     } else {
-      CARNOT_TRY(read_unknown(r, message, name, depth));
+      CARNOT_TRY(read_unknown(r, message, name, depth, out_message));
     }
     if (!accept(r, ',')) accept(r, ';');
   }

@@ -14,8 +14,11 @@ typedef struct bundle_header {
 } bundle_header;
 static const carnot_pb_field kHeader[] = {CARNOT_PB_ONE(bundle_header, shard_count, 1, INT),
                                           CARNOT_PB_ONE(bundle_header, endianness, 2, INT)};
-static const carnot_pb_message kHeaderMessage = {"BundleHeaderProto", sizeof(bundle_header),
-                                                 kHeader, sizeof(kHeader) / sizeof(kHeader[0]),
+static const carnot_pb_message kHeaderMessage = {"BundleHeaderProto",
+                                                 sizeof(bundle_header),
+                                                 kHeader,
+                                                 sizeof(kHeader) / sizeof(kHeader[0]),
+                                                 NULL,
                                                  NULL};
 
 typedef struct bundle_entry {
@@ -33,8 +36,12 @@ static const carnot_pb_field kEntry[] = {
     CARNOT_PB_ONE(bundle_entry, size, 5, INT),
     CARNOT_PB_ONE(bundle_entry, checksum, 6, INT),
     CARNOT_PB_MANY(bundle_entry, slices, 7, TEXT)};
-static const carnot_pb_message kEntryMessage = {"BundleEntryProto", sizeof(bundle_entry), kEntry,
-                                                sizeof(kEntry) / sizeof(kEntry[0]), NULL};
+static const carnot_pb_message kEntryMessage = {"BundleEntryProto",
+                                                sizeof(bundle_entry),
+                                                kEntry,
+                                                sizeof(kEntry) / sizeof(kEntry[0]),
+                                                NULL,
+                                                NULL};
 
 static carnot_status* take_header(tf_bundle* bundle, carnot_strview value) {
   bundle_header header = {0};

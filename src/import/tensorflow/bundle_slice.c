@@ -61,15 +61,23 @@ typedef struct extent {
 enum { kHasLength = 2 };
 static const carnot_pb_field kExtent[] = {CARNOT_PB_ONE(extent, start, 1, INT),
                                           CARNOT_PB_ONE(extent, length, 2, INT)};
-static const carnot_pb_message kExtentMessage = {"TensorSliceProto.Extent", sizeof(extent), kExtent,
-                                                 sizeof(kExtent) / sizeof(kExtent[0]), NULL};
+static const carnot_pb_message kExtentMessage = {"TensorSliceProto.Extent",
+                                                 sizeof(extent),
+                                                 kExtent,
+                                                 sizeof(kExtent) / sizeof(kExtent[0]),
+                                                 NULL,
+                                                 NULL};
 typedef struct slice_proto {
   uint64_t present;
   CARNOT_PB_LIST(extent) extent;
 } slice_proto;
 static const carnot_pb_field kSlice[] = {CARNOT_PB_SUBS(slice_proto, extent, 1, &kExtentMessage)};
-static const carnot_pb_message kSliceMessage = {"TensorSliceProto", sizeof(slice_proto), kSlice,
-                                                sizeof(kSlice) / sizeof(kSlice[0]), NULL};
+static const carnot_pb_message kSliceMessage = {"TensorSliceProto",
+                                                sizeof(slice_proto),
+                                                kSlice,
+                                                sizeof(kSlice) / sizeof(kSlice[0]),
+                                                NULL,
+                                                NULL};
 
 carnot_status* tf_slice_read_wire(carnot_strview bytes, carnot_arena* arena, tf_slice* out) {
   slice_proto proto = {0};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "import/tensorflow/complex.h"
+#include "import/tensorflow/plugin.h"
 #include "import/tensorflow/scope.h"
 
 static carnot_status* poison(tf_importer* importer, tf_slot* slot) {
@@ -114,7 +115,9 @@ carnot_status* tf_slot_import(tf_importer* importer, tf_scope* scope, tf_slot* s
   const tf_node* proto = slot->proto;
   carnot_graph* graph = importer->state.graph;
   const tf_row* row = tf_slot_row(importer, slot);
-  if (!row) return note_unsupported(importer, scope, slot, "no such operator is known");
+  if (!row)
+    return note_unsupported(importer, scope, slot,
+                            tf_plugin_missing(proto->op, &importer->state.arena));
   const char* name = carnot_arena_print(&graph->arena, "%s" CARNOT_VIEW_FMT, scope->prefix,
                                         CARNOT_VIEW_ARG(proto->name));
   tf_import n = {.node = {.state = &importer->state,

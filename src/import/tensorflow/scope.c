@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "import/tensorflow/plugin.h"
+
 // ---- scopes ----
 
 // Control flow is read from all sides, before the handlers see its nodes.
@@ -60,6 +62,7 @@ const tf_row* tf_slot_row(const tf_importer* importer, tf_slot* slot) {
   slot->row = tf_row_find(slot->proto->op);
   if (!slot->row && import_name_map_find(&importer->functions, slot->proto->op))
     slot->row = tf_row_find(carnot_view("PartitionedCall"));
+  if (!slot->row) slot->row = tf_plugin_row(slot->proto, &importer->state.graph->arena);
   return slot->row;
 }
 

@@ -2,9 +2,9 @@
 // tensor.proto, function.proto, meta_graph.proto, saved_model.proto of TensorFlow 2.
 #include "import/tensorflow/tf_proto.h"
 
-#define MESSAGE(variable, text, struct_type, table)                     \
-  const carnot_pb_message variable = {text, sizeof(struct_type), table, \
-                                      sizeof(table) / sizeof((table)[0]), NULL}
+#define MESSAGE(variable, text, struct_type, table) \
+  const carnot_pb_message variable = {              \
+      text, sizeof(struct_type), table, sizeof(table) / sizeof((table)[0]), NULL, NULL}
 
 static const carnot_pb_name kTypes[] = {
     {"DT_FLOAT", 1},        {"DT_DOUBLE", 2},      {"DT_INT32", 3},       {"DT_UINT8", 4},
