@@ -1,16 +1,14 @@
 // Times the CPU kernels on one core: kernel_bench [isa [family]].
-// Prints work per second and its share of the machine's measured limit: the rate of fused
-// multiply-adds on registers (f32 also for integer kernels, whose own limit is four times that with
-// VNNI), or the rate of reading a buffer of the size that the kernel streams.
+// Prints work per second and its share of the machine's measured limit: the rate of multiply-adds
+// on registers (of f32 also for integer kernels without a byte dot product), or the rate of reading
+// a buffer of the size that the kernel streams.
 #include "kernel_bench.h"
 
+#include <math.h>
 #include <time.h>
 
+#include "api/runtime/roofline_cpu_loops.h"
 #include "kernel/cpu/common/machine.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 static double seconds(void) {
   struct timespec t;
@@ -38,45 +36,27 @@ float* floats(int64_t count) {
   return x;
 }
 
-enum { kChains = 12, kSteps = 100000 };
+typedef struct peak_call {
+  const carnot_roofline_loop* loop;
+  long rounds;
+} peak_call;
+
+static void run_peak(void* argument) {
+  const peak_call* c = argument;
+  c->loop->run(c->rounds);
+}
+
+// Operations a second on registers, of the best loop for |type| that |isa| has; 0: it has none.
+static double peak_of(const char* type, carnot_isa isa) {
+  const carnot_roofline_loop* best = NULL;
+  for (const carnot_roofline_loop* loop = carnot_roofline_loops; loop->run; ++loop)
+    if (!strcmp(loop->type, type) && loop->isa <= (int)isa) best = loop;
+  if (!best) return 0;
+  peak_call call = {best, 1000};
+  return best->operations * (double)call.rounds / least_time(run_peak, &call);
+}
+
 static volatile float sink;
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static void fma_avx512(void* unused) {
-  (void)unused;
-  __m512 c[kChains], x = _mm512_set1_ps(sink);
-  for (int i = 0; i < kChains; ++i) c[i] = x;
-  for (int k = 0; k < kSteps; ++k) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) c[i] = _mm512_fmadd_ps(c[i], x, x);
-  }
-  for (int i = 1; i < kChains; ++i) c[0] = _mm512_add_ps(c[0], c[i]);
-  sink = _mm512_cvtss_f32(c[0]) * 0;
-}
-
-__attribute__((target("avx2,fma"))) static void fma_avx2(void* unused) {
-  (void)unused;
-  __m256 c[kChains], x = _mm256_set1_ps(sink);
-  for (int i = 0; i < kChains; ++i) c[i] = x;
-  for (int k = 0; k < kSteps; ++k) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) c[i] = _mm256_fmadd_ps(c[i], x, x);
-  }
-  for (int i = 1; i < kChains; ++i) c[0] = _mm256_add_ps(c[0], c[i]);
-  sink = _mm256_cvtss_f32(c[0]) * 0;
-}
-#endif
-
-static double peak_flop(const char* isa) {
-#if defined(__x86_64__)
-  const double steps = 2.0 * kChains * kSteps;
-  if (!strncmp(isa, "avx512", 6) || !strncmp(isa, "amx", 3))
-    return 16 * steps / least_time(fma_avx512, NULL);
-  if (__builtin_cpu_supports("fma")) return 8 * steps / least_time(fma_avx2, NULL);
-#endif
-  (void)isa;
-  return 0;
-}
 
 typedef struct span {
   const float* x;
@@ -112,14 +92,19 @@ static bool wanted(const bench* b, const char* family) {
 }
 
 void report_flop(const bench* b, const char* kernel, const char* shape, double flop, double time) {
-  printf("%-14s %-30s %-7s %8.1f us %8.1f GFLOP/s %5.1f %% of peak\n", kernel, shape,
+  printf("%-14s %-30s %-10s %8.1f us %8.1f GFLOP/s %5.1f %% of peak\n", kernel, shape,
          b->kernels->isa, time * 1e6, flop / time * 1e-9, 100 * flop / time / b->peak_flop);
+}
+
+void report_int8(const bench* b, const char* kernel, const char* shape, double work, double time) {
+  printf("%-14s %-30s %-10s %8.1f us %8.1f GOP/s   %5.1f %% of peak\n", kernel, shape,
+         b->kernels->isa, time * 1e6, work / time * 1e-9, 100 * work / time / b->peak_int8);
 }
 
 void report_bytes(const bench* b, const char* kernel, const char* shape, double bytes,
                   double time) {
   const int level = bytes <= (768 << 10) ? 0 : bytes <= (20 << 20) ? 1 : 2;
-  printf("%-14s %-30s %-7s %8.1f us %8.1f GB/s    %5.1f %% of reading\n", kernel, shape,
+  printf("%-14s %-30s %-10s %8.1f us %8.1f GB/s    %5.1f %% of reading\n", kernel, shape,
          b->kernels->isa, time * 1e6, bytes / time * 1e-9,
          100 * bytes / time / b->stream_bytes[level]);
 }
@@ -142,8 +127,10 @@ int main(int argc, char** argv) {
     if (!b.kernels || carnot_machine_lacks((carnot_isa)level) ||
         (isa && strcmp(isa, b.kernels->isa)))
       continue;
-    b.peak_flop = peak_flop(b.kernels->isa);
-    printf("peak %-6s %6.1f GFLOP/s\n", b.kernels->isa, b.peak_flop * 1e-9);
+    b.peak_flop = peak_of("f32", (carnot_isa)level);
+    b.peak_int8 = fmax(b.peak_flop, peak_of("int8", (carnot_isa)level));
+    printf("peak %-10s f32 %6.1f GFLOP/s, int8 %6.1f GOP/s\n", b.kernels->isa, b.peak_flop * 1e-9,
+           b.peak_int8 * 1e-9);
     for (size_t i = 0; i < sizeof kFamilies / sizeof *kFamilies; ++i) {
       if (wanted(&b, kFamilies[i].name)) kFamilies[i].run(&b);
     }

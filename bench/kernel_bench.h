@@ -14,6 +14,7 @@ typedef struct bench {
   const carnot_cpu_kernels* kernels;
   const char* family;      // only this one, or NULL for all
   double peak_flop;        // FLOP/s of this ISA level on registers
+  double peak_int8;        // the same of INT8 operations
   double stream_bytes[3];  // byte/s read from L2, L3, memory
 } bench;
 
@@ -25,6 +26,9 @@ float* floats(int64_t count);
 
 // A line with FLOP/s and their share of the FMA rate.
 void report_flop(const bench* b, const char* kernel, const char* shape, double flop, double time);
+
+// A line with INT8 operations a second and their share of the peak.
+void report_int8(const bench* b, const char* kernel, const char* shape, double work, double time);
 
 // A line with byte/s and their share of reading a buffer of that size.
 void report_bytes(const bench* b, const char* kernel, const char* shape, double bytes, double time);

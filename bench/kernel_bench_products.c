@@ -172,12 +172,54 @@ typedef struct int8_call {
   carnot_conv2d_u8s8 conv;
 } int8_call;
 
+typedef struct gemm_int8_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_gemm_u8s8 gemm;
+} gemm_int8_call;
+
 static void run_int8(void* argument) {
   const int8_call* c = argument;
   c->kernels->conv2d_u8s8(&c->conv, 0, c->conv.p * c->conv.q, 0, c->conv.k);
 }
 
+static void run_gemm_int8(void* argument) {
+  const gemm_int8_call* c = argument;
+  c->kernels->gemm_u8s8(&c->gemm, 0, c->gemm.m, 0, c->gemm.n);
+}
+
+static void bench_gemm_int8(const bench* b) {
+  static const int64_t shapes[][3] = {{1, 4096, 4096},    {4, 768, 3072},    {8, 768, 3072},
+                                      {16, 768, 3072},    {128, 768, 768},   {128, 3072, 768},
+                                      {3136, 64, 64},     {197, 768, 3072},  {1000, 1000, 1000},
+                                      {1024, 1024, 1024}, {4096, 4096, 4096}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t m = shapes[i][0], k = shapes[i][1], n = shapes[i][2];
+    float *a = floats(m * k / 4), *dst = floats(m * n / 4), *scale = floats(n);
+    int8_t* weights = (int8_t*)floats(carnot_packed_k4n16_bytes(1, k, n) / 4);
+    gemm_int8_call call = {b->kernels,
+                           {.m = m,
+                            .n = n,
+                            .k = k,
+                            .a = a,
+                            .lda = k,
+                            .b = weights,
+                            .dst = dst,
+                            .ld = n,
+                            .epilogue = {.scale = scale,
+                                         .output = CARNOT_INT8_OUTPUT_U8,
+                                         .divisor = 1,
+                                         .high = 255,
+                                         .is_small = true}}};
+    for (int64_t j = 0; j < n; ++j) scale[j] = 1e-6F;
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld", (long long)m, (long long)k, (long long)n);
+    report_int8(b, "gemm_u8s8", shape, 2.0 * (double)(m * k * n), least_time(run_gemm_int8, &call));
+    free(a), free(dst), free(scale), free(weights);
+  }
+}
+
 void bench_int8(const bench* b) {
+  bench_gemm_int8(b);
   static const struct {
     int64_t size, c, k, filter;
   } shapes[] = {
@@ -219,7 +261,7 @@ void bench_int8(const bench* b) {
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld", (long long)h, (long long)h,
              (long long)c, (long long)k, (long long)r, (long long)r);
-    report_flop(b, "conv2d_u8s8", shape, 2.0 * (double)(h * h * k * r * r * c),
+    report_int8(b, "conv2d_u8s8", shape, 2.0 * (double)(h * h * k * r * r * c),
                 least_time(run_int8, &call));
     free(src), free(dst), free(scale), free(weights);
   }

@@ -55,23 +55,26 @@ LOOP(int8_vnni, "avx512f,avx512vnni", __m512i, "+v", _mm512_setzero_si512(), VNN
   s = _mm512_dpbf16_ps(s, (__m512bh)_mm512_setzero_si512(), (__m512bh)_mm512_setzero_si512());
 LOOP(bf16_avx512, "avx512f,avx512bf16", __m512, "+v", _mm512_setzero_ps(), BF16)
 
-// Four accumulators of 16x16, K by 32.
-__attribute__((target("amx-tile,amx-bf16"))) static void bf16_amx(long rounds) {
-  static const struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  } config = {
-      .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16}};
-  _tile_loadconfig(&config);  // and all tiles are zero
-  for (long i = 0; i < rounds * kInner; i++) {
-    _tile_dpbf16ps(0, 4, 5);
-    _tile_dpbf16ps(1, 4, 5);
-    _tile_dpbf16ps(2, 4, 5);
-    _tile_dpbf16ps(3, 4, 5);
+// Four accumulators of 16x16, K by 64 bytes.
+#define AMX_LOOP(NAME, TARGET, DOT)                                                             \
+  __attribute__((target("amx-tile," TARGET))) static void NAME(long rounds) {                   \
+    static const struct {                                                                       \
+      uint8_t palette, start_row, reserved[14];                                                 \
+      uint16_t row_bytes[16];                                                                   \
+      uint8_t rows[16];                                                                         \
+    } config = {                                                                                \
+        .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16}}; \
+    _tile_loadconfig(&config); /* and all tiles are zero */                                     \
+    for (long i = 0; i < rounds * kInner; i++) {                                                \
+      DOT(0, 4, 5);                                                                             \
+      DOT(1, 4, 5);                                                                             \
+      DOT(2, 4, 5);                                                                             \
+      DOT(3, 4, 5);                                                                             \
+    }                                                                                           \
+    _tile_release();                                                                            \
   }
-  _tile_release();
-}
+AMX_LOOP(bf16_amx, "amx-bf16", _tile_dpbf16ps)
+AMX_LOOP(int8_amx, "amx-int8", _tile_dpbusd)
 #endif
 
 #if defined(__x86_64__)
@@ -100,6 +103,7 @@ const carnot_roofline_loop carnot_roofline_loops[] = {
     {"int8", CARNOT_ISA_AVX512_VNNI, OPERATIONS(16, 8), int8_vnni},
     {"bf16", CARNOT_ISA_AVX512_BF16, OPERATIONS(16, 4), bf16_avx512},
     {"bf16", CARNOT_ISA_AMX_BF16, 4.0 * kInner * 16 * 16 * 32 * 2, bf16_amx},
+    {"int8", CARNOT_ISA_AMX_BF16, 4.0 * kInner * 16 * 16 * 64 * 2, int8_amx},
 #endif
     {NULL, 0, 0, NULL},
 };

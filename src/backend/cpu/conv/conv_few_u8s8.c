@@ -108,8 +108,8 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
                            g->h + carnot_max_i64(0, g->pad_h));
   s->columns = carnot_max_i64((g->q - 1) * g->stride_w + g->s, g->w + carnot_max_i64(0, g->pad_w));
   s->row_bytes = s->columns * g->c;
-  s->partition = carnot_work_partition_make(step->tactic->isa, g->n * g->p * g->q, p->filters,
-                                            rows_of(p) * depth_of(p));
+  s->partition =
+      carnot_int8_partition(step, g->n * g->p * g->q, p->filters, rows_of(p) * depth_of(p));
   *out_workspace_bytes = (size_t)(g->n * s->rows * s->row_bytes + kSlack);
   return carnot_int8_region_configure(&p->region, outputs[0].rank - 1, inputs, &outputs[0]);
 }

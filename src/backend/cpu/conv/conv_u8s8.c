@@ -56,9 +56,9 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_int8_conv_configure(step, inputs, outputs, &s->geometry));
   const carnot_window_geometry* geometry = &s->geometry;
-  s->partition = carnot_work_partition_make(
-      step->tactic->isa, geometry->n * geometry->p * geometry->q, p->filters / p->group,
-      p->channels / p->group * geometry->r * geometry->s);
+  s->partition =
+      carnot_int8_partition(step, geometry->n * geometry->p * geometry->q, p->filters / p->group,
+                            p->channels / p->group * geometry->r * geometry->s);
   return NULL;
 }
 

@@ -125,7 +125,7 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(m == carnot_dims_count(y->dims, y->rank - 1), INVALID_ARGUMENT,
                "%lld rows give %lld", (long long)m,
                (long long)carnot_dims_count(y->dims, y->rank - 1));
-  *(carnot_work_partition*)memory = carnot_work_partition_make(step->tactic->isa, m, p->n, p->k);
+  *(carnot_work_partition*)memory = carnot_int8_partition(step, m, p->n, p->k);
   return carnot_int8_region_configure(&p->region, /*channel_axis=*/1, inputs, y);
 }
 

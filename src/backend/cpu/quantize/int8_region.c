@@ -182,9 +182,18 @@ carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, in
       .is_small = r->is_small != 0};
 }
 
-const carnot_cpu_kernels* carnot_int8_region_kernels(const carnot_step_view* step) {
+static carnot_isa isa_of(const carnot_step_view* step) {
   const bool is_widest = step->tactic->isa == CARNOT_ISA_AVX512;
-  return carnot_cpu_kernels_of(is_widest ? step->machine_isa : step->tactic->isa);
+  return is_widest ? step->machine_isa : step->tactic->isa;
+}
+
+const carnot_cpu_kernels* carnot_int8_region_kernels(const carnot_step_view* step) {
+  return carnot_cpu_kernels_of(isa_of(step));
+}
+
+carnot_work_partition carnot_int8_partition(const carnot_step_view* step, int64_t m, int64_t n,
+                                            int64_t k) {
+  return carnot_work_partition_make(isa_of(step), m, n, k);
 }
 
 typedef struct gemm_run {

@@ -13,7 +13,7 @@ enum {
   CARNOT_CPU_AVX512VL = 1 << 5,
   CARNOT_CPU_AVX512VNNI = 1 << 6,
   CARNOT_CPU_AVX512BF16 = 1 << 7,
-  CARNOT_CPU_AMX_BF16 = 1 << 8,   // with AMX tiles
+  CARNOT_CPU_AMX = 1 << 8,        // tiles, and their BF16 and INT8 dot products
   CARNOT_CPU_AMX_STATE = 1 << 9,  // the operating system permits the tiles
   // What the ISAs require.
   CARNOT_ISA_AVX2_FEATURES = CARNOT_CPU_AVX2 | CARNOT_CPU_FMA,
@@ -21,7 +21,7 @@ enum {
                                CARNOT_CPU_AVX512DQ | CARNOT_CPU_AVX512VL,
   CARNOT_ISA_VNNI_FEATURES = CARNOT_ISA_AVX512_FEATURES | CARNOT_CPU_AVX512VNNI,
   CARNOT_ISA_BF16_FEATURES = CARNOT_ISA_VNNI_FEATURES | CARNOT_CPU_AVX512BF16,
-  CARNOT_ISA_AMX_FEATURES = CARNOT_ISA_BF16_FEATURES | CARNOT_CPU_AMX_BF16 | CARNOT_CPU_AMX_STATE
+  CARNOT_ISA_AMX_FEATURES = CARNOT_ISA_BF16_FEATURES | CARNOT_CPU_AMX | CARNOT_CPU_AMX_STATE
 };
 
 // The ISAs. X(NAME, "name", required features). A machine has an ISA when it has its features: the
@@ -32,7 +32,7 @@ enum {
 //   avx512      AVX-512 F, BW, DQ, VL
 //   avx512vnni  and VNNI: the INT8 dot products
 //   avx512bf16  and BF16: the BF16 dot products
-//   amxbf16     and BF16 by AMX tiles, which the operating system must permit
+//   amxbf16     and BF16 and INT8 by AMX tiles, which the operating system must permit
 #define CARNOT_ISAS(X)                                   \
   X(SCALAR, "scalar", 0)                                 \
   X(AVX2, "avx2", CARNOT_ISA_AVX2_FEATURES)              \

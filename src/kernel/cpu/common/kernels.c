@@ -18,6 +18,9 @@ extern carnot_conv2d_u8s8_fn carnot_conv2d_u8s8_avx512vnni;
 extern carnot_depthwise_u8s8_fn carnot_depthwise_u8s8_avx512vnni;
 #define KERNEL_VNNI(name) .name = carnot_##name##_avx512vnni,
 #define KERNEL_BF16(name) .name = CARNOT_KERNEL(name),
+#if defined(__AMX_INT8__)
+#define KERNEL_AMX_INT8(name) .name = CARNOT_KERNEL(name),
+#endif
 #else
 #define KERNEL_VNNI(name) .name = CARNOT_KERNEL(name),
 #endif

@@ -18,10 +18,11 @@ static bool tiles_permitted(void) {
 static bool tiles_permitted(void) { return false; }
 #endif
 
-static bool has_amx_bf16(void) {
-  enum { kAmxBf16 = 1 << 22, kAmxTile = 1 << 24 };
+static bool has_amx(void) {
+  enum { kAmxBf16 = 1 << 22, kAmxTile = 1 << 24, kAmxInt8 = 1 << 25 };
   unsigned a, b, c, d;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmxBf16) && (d & kAmxTile);
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmxBf16) && (d & kAmxTile) &&
+         (d & kAmxInt8);
 }
 
 unsigned carnot_machine_features(void) {
@@ -38,8 +39,8 @@ unsigned carnot_machine_features(void) {
   DETECT(AVX512VNNI, "avx512vnni")
   DETECT(AVX512BF16, "avx512bf16")
 #undef DETECT
-  if (has_amx_bf16()) {
-    features |= CARNOT_CPU_AMX_BF16;
+  if (has_amx()) {
+    features |= CARNOT_CPU_AMX;
     if (tiles_permitted()) features |= CARNOT_CPU_AMX_STATE;
   }
   return features;
@@ -62,7 +63,7 @@ const char* carnot_machine_lacks(carnot_isa isa) {
       {CARNOT_ISA_AVX512_FEATURES, "the processor lacks avx512f, avx512bw, avx512dq and avx512vl"},
       {CARNOT_ISA_VNNI_FEATURES, "the processor lacks avx512vnni"},
       {CARNOT_ISA_BF16_FEATURES, "the processor lacks avx512bf16"},
-      {CARNOT_CPU_AMX_BF16, "the processor lacks amx-bf16"},
+      {CARNOT_CPU_AMX, "the processor lacks amx-tile, amx-bf16 and amx-int8"},
       {CARNOT_CPU_AMX_STATE, "the operating system does not permit the tiles of AMX"}};
   if (!kRequired[isa]) return NULL;
   unsigned missing = kRequired[isa] & ~carnot_machine_features();

@@ -2,8 +2,43 @@
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
-#include "kernel/cpu/gemm/gemm_ukernel_u8s8.h"
 #include "kernel/cpu/gemm/store_int8.h"
+
+// Finds the row pointers of |count| output rows from m on.
+typedef void (*rows_fn)(const void* problem, int64_t m, int count, const uint8_t** out_rows);
+
+typedef struct loop_u8s8 {
+  rows_fn rows;
+  const void* problem;
+  int64_t taps, depth;
+  bool a_signed;
+  const int8_t* weights;
+  int64_t columns;  // that the weights have
+  void* dst;
+  int64_t ld;
+  const carnot_int8_epilogue* epilogue;
+} loop_u8s8;
+
+enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
+
+enum { kSumLd = 32 };  // a tile is at most 32 columns wide
+
+static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
+                       const int32_t* sums) {
+  if (p->epilogue->is_small) {
+    store_small(p->epilogue, (uint8_t*)p->dst + m * p->ld + n, p->ld, m, count, n, columns, sums,
+                kSumLd);
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
+  }
+}
+
+#if defined(__AMX_INT8__) || defined(CARNOT_AMX_EMULATED)
+#include "kernel/cpu/gemm/gemm_loop_amx_s8.h"
+#else
+#include "kernel/cpu/gemm/gemm_ukernel_u8s8.h"
 
 typedef void (*tile_fn)(const gemm_ukernel_u8s8* t);
 
@@ -42,36 +77,6 @@ TILE(1, 1) TILE(2, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{ti
 #endif
 // clang-format on
 
-// Finds the row pointers of |count| output rows from m on.
-typedef void (*rows_fn)(const void* problem, int64_t m, int count, const uint8_t** out_rows);
-
-typedef struct loop_u8s8 {
-  rows_fn rows;
-  const void* problem;
-  int64_t taps, depth;
-  bool a_signed;
-  const int8_t* weights;
-  void* dst;
-  int64_t ld;
-  const carnot_int8_epilogue* epilogue;
-} loop_u8s8;
-
-// ---- loops ----
-
-enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
-
-static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
-                       const int32_t* sums) {
-  if (p->epilogue->is_small) {
-    store_small(p->epilogue, (uint8_t*)p->dst + m * p->ld + n, p->ld, m, count, n, columns, sums,
-                kSumLd);
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
-  }
-}
-
 static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, int64_t n1) {
   const uint8_t* rows[CARNOT_INT8_MAX_TAPS * TILE_ROWS];
   int32_t sums[TILE_ROWS * kSumLd];
@@ -101,6 +106,8 @@ static void run_loop(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, int
   }
 }
 
+#endif
+
 static void rows_of_a(const void* problem, int64_t m, int count, const uint8_t** out_rows) {
   const carnot_gemm_u8s8* p = problem;
   for (int i = 0; i < count; ++i) out_rows[i] = (const uint8_t*)p->a + (m + i) * p->lda;
@@ -108,7 +115,8 @@ static void rows_of_a(const void* problem, int64_t m, int count, const uint8_t**
 
 void CARNOT_KERNEL(gemm_u8s8)(const carnot_gemm_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
                               int64_t n1) {
-  const loop_u8s8 loop = {rows_of_a, p, 1, p->k, p->a_signed, p->b, p->dst, p->ld, &p->epilogue};
+  const loop_u8s8 loop = {rows_of_a, p,    1,      p->k,  p->a_signed,
+                          p->b,      p->n, p->dst, p->ld, &p->epilogue};
   run_loop(&loop, m0, m1, n0, n1);
 }
 
@@ -134,7 +142,7 @@ static void pixels_under_taps(const void* problem, int64_t m, int count, const u
 
 void CARNOT_KERNEL(conv2d_u8s8)(const carnot_conv2d_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
                                 int64_t n1) {
-  const loop_u8s8 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        p->src_signed,
-                          p->weights,        p->dst, p->ld,       &p->epilogue};
+  const loop_u8s8 loop = {pixels_under_taps, p,    p->r * p->s, p->c,  p->src_signed,
+                          p->weights,        p->k, p->dst,      p->ld, &p->epilogue};
   run_loop(&loop, m0, m1, n0, n1);
 }

@@ -1,6 +1,9 @@
-// INT8 GEMM and convolution against exact integers.
-#include "kernel/cpu/gemm/gemm_u8s8.h"
-
+// INT8 GEMM and convolution against exact integers. The loops by AMX also run on tiles in plain C.
+#define CARNOT_ISA amxemulated
+#define CARNOT_AMX_EMULATED
+#include "kernel/cpu/gemm/gemm_u8s8.c"
+#include "kernel/cpu/gemm/activate_f32.c"
+//
 #include "kernel/cpu/common/int8_test.h"
 
 typedef struct problem {
@@ -34,6 +37,10 @@ static const problem kProblems[] = {
     {1, 7, 100, 40, 1, 1, 0, false, R(F32), U8, ACT(GELU_ERF), 1e-3F, 0.05F, 9, 0, 255},
     {1, 3, 4, 16, 1, 1, 0, true, R(NONE), F32, ACT(NONE), 1e-3F, 1, 0, 0, 0},
     {1, 3, 65536, 19, 1, 1, 0, false, R(NONE), U8, ACT(NONE), 1e-7F, 1, 128, 0, 255},
+    {1, 70, 128, 48, 1, 1, 0, false, R(NONE), U8, ACT(NONE), 1e-3F, 1, 3, 0, 255},
+    {1, 33, 64, 200, 1, 1, 0, true, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
+    {8, 9, 700, 33, 3, 1, 1, false, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
+    {20, 21, 7, 65, 2, 1, 0, true, R(NONE), S8, ACT(NONE), 1e-3F, 1, -3, -128, 127},
 };
 
 enum { kZero = 3, kResidualZero = 5 };  // zero points of source and residual
@@ -168,7 +175,16 @@ static void check_int8(const carnot_cpu_kernels* kernels) {
 
 static void test_int8(void** state) { (void)state, for_each_isa(check_int8); }
 
+static void test_emulated_amx(void** state) {
+  (void)state;
+  carnot_cpu_kernels kernels = *carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
+  kernels.gemm_u8s8 = CARNOT_KERNEL(gemm_u8s8);
+  kernels.conv2d_u8s8 = CARNOT_KERNEL(conv2d_u8s8);
+  check_int8(&kernels);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_int8)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_int8),
+                                     cmocka_unit_test(test_emulated_amx)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,28 +3,10 @@
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_AMX_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_AMX_H_
 
+#include "kernel/cpu/gemm/amx_tiles.h"
 #include "kernel/cpu/gemm/gemm_ukernel_body.h"
 
-enum { kAmxRows = 16, kAmxDepth = 32, kSumsLd = 32 };
-
-typedef struct amx_config {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-} amx_config;
-
-// Every tile has 16 rows: those that a call has not are computed and left.
-static void amx_begin(void) {
-  static const amx_config config = {.palette = 1,
-                                    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-                                    .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-  _tile_loadconfig(&config);
-}
-
-static void amx_end(void) { _tile_release(); }
-
-// The compiler does not see that tile loads read memory.
-#define AMX_BARRIER() __asm__ volatile("" ::: "memory")
+enum { kAmxDepth = 32, kSumsLd = 32 };
 
 CARNOT_INLINE gemm_ukernel_f32 amx_row(const gemm_ukernel_f32* t, int i) {
   gemm_ukernel_f32 row = *t;

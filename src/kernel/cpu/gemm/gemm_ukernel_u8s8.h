@@ -5,8 +5,6 @@
 
 #include "kernel/cpu/common/simd.h"
 
-enum { kSumLd = 32 };  // a tile is at most 32 columns wide
-
 typedef struct gemm_ukernel_u8s8 {
   const uint8_t* const* rows;
   int64_t taps, depth;  // bytes of a row under a tap

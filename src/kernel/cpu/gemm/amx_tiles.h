@@ -1,0 +1,68 @@
+// The tiles of AMX: eight registers of 16 rows by 64 bytes. Private to the kernels that use them.
+// CARNOT_AMX_EMULATED replaces the instructions by plain C, so that a test can check the arithmetic
+// of addresses on any machine.
+#ifndef CARNOT_KERNEL_CPU_GEMM_AMX_TILES_H_
+#define CARNOT_KERNEL_CPU_GEMM_AMX_TILES_H_
+
+#include <stdint.h>
+#include <string.h>
+
+enum { kAmxRows = 16, kAmxRowBytes = 64 };
+
+#if defined(CARNOT_AMX_EMULATED)
+
+static uint8_t amx_tile[8][kAmxRows][kAmxRowBytes];
+
+static void amx_begin(void) { memset(amx_tile, 0xaa, sizeof amx_tile); }
+static void amx_end(void) {}
+#define AMX_BARRIER() ((void)0)
+#define AMX_ZERO(t)   memset(amx_tile[t], 0, sizeof amx_tile[t])
+static inline void amx_copy(int t, const void* from, void* to, int64_t stride) {
+  for (int i = 0; i < kAmxRows; ++i) {
+    if (from) memcpy(amx_tile[t][i], (const char*)from + i * stride, kAmxRowBytes);
+    if (to) memcpy((char*)to + i * stride, amx_tile[t][i], kAmxRowBytes);
+  }
+}
+#define AMX_LOAD(t, from, stride) amx_copy(t, from, NULL, stride)
+#define AMX_STORE(t, to, stride)  amx_copy(t, NULL, to, stride)
+static inline void amx_dot_u8s8(int c, int a, int b) {
+  for (int m = 0; m < kAmxRows; ++m)
+    for (int n = 0; n < 16; ++n) {
+      int32_t sum;
+      memcpy(&sum, &amx_tile[c][m][4 * n], 4);
+      for (int k = 0; k < kAmxRowBytes; ++k)
+        sum += amx_tile[a][m][k] * (int8_t)amx_tile[b][k / 4][4 * n + k % 4];
+      memcpy(&amx_tile[c][m][4 * n], &sum, 4);
+    }
+}
+#define AMX_DOT_U8S8(c, a, b) amx_dot_u8s8(c, a, b)
+
+#else
+
+#include <immintrin.h>
+
+typedef struct amx_config {
+  uint8_t palette, start_row, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} amx_config;
+
+// Every tile has 16 rows: those that a call has not are computed and left.
+static void amx_begin(void) {
+  static const amx_config config = {.palette = 1,
+                                    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+                                    .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+  _tile_loadconfig(&config);
+}
+
+static void amx_end(void) { _tile_release(); }
+
+// The compiler does not see that tile loads read memory.
+#define AMX_BARRIER()             __asm__ volatile("" ::: "memory")
+#define AMX_ZERO(t)               _tile_zero(t)
+#define AMX_LOAD(t, from, stride) _tile_loadd(t, from, stride)
+#define AMX_STORE(t, to, stride)  _tile_stored(t, to, stride)
+#define AMX_DOT_U8S8(c, a, b)     _tile_dpbusd(c, a, b)
+
+#endif
+#endif  // CARNOT_KERNEL_CPU_GEMM_AMX_TILES_H_
