@@ -56,31 +56,21 @@ static double peak_of(const char* type, carnot_isa isa) {
   return best->operations * (double)call.rounds / least_time(run_peak, &call);
 }
 
-static volatile float sink;
-
 typedef struct span {
   const float* x;
-  int64_t count;
+  size_t bytes;
 } span;
 
-#if defined(__x86_64__)
-__attribute__((target("avx512f")))
-#endif
-static void
-read_span(void* argument) {
+static void read_span(void* argument) {
   const span* s = argument;
-  float sum[64] = {0};
-  for (int64_t i = 0; i + 64 <= s->count; i += 64) {
-    for (int j = 0; j < 64; ++j) sum[j] += s->x[i + j];
-  }
-  for (int j = 0; j < 64; ++j) sink = sum[j] * 0;
+  carnot_roofline_read((const char*)s->x, s->bytes, 1);
 }
 
 static void measure_streams(bench* b) {
   static const int64_t bytes[] = {512 << 10, 8 << 20, 256 << 20};
   static const char* names[] = {"L2", "L3", "memory"};
   for (int i = 0; i < 3; ++i) {
-    span s = {floats(bytes[i] / 4), bytes[i] / 4};
+    span s = {floats(bytes[i] / 4), (size_t)bytes[i]};
     b->stream_bytes[i] = (double)bytes[i] / least_time(read_span, &s);
     printf("read %-6s %6.1f GB/s\n", names[i], b->stream_bytes[i] * 1e-9);
     free((void*)s.x);

@@ -19,8 +19,6 @@ typedef struct loop_u8s8 {
   const carnot_int8_epilogue* epilogue;
 } loop_u8s8;
 
-enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
-
 enum { kSumLd = 32 };  // a tile is at most 32 columns wide
 
 static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
@@ -94,6 +92,8 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, i
   }
 }
 
+enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
+
 static void run_loop(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   const int64_t panel = max_i64(1, p->taps * ((p->depth + 3) / 4) * 64);
   const int64_t block = max_i64(2, kBlockBytes / panel & ~INT64_C(1)) * 16;
@@ -113,8 +113,20 @@ static void rows_of_a(const void* problem, int64_t m, int count, const uint8_t**
   for (int i = 0; i < count; ++i) out_rows[i] = (const uint8_t*)p->a + (m + i) * p->lda;
 }
 
+#if defined(__AMX_INT8__)
+// Tiles of 16 rows that are mostly empty lose to the dot products of vectors.
+enum { kFewRows = 12 };
+extern carnot_gemm_u8s8_fn carnot_gemm_u8s8_avx512vnni;
+#endif
+
 void CARNOT_KERNEL(gemm_u8s8)(const carnot_gemm_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
                               int64_t n1) {
+#if defined(__AMX_INT8__)
+  if (m1 - m0 <= kFewRows) {
+    carnot_gemm_u8s8_avx512vnni(p, m0, m1, n0, n1);
+    return;
+  }
+#endif
   const loop_u8s8 loop = {rows_of_a, p,    1,      p->k,  p->a_signed,
                           p->b,      p->n, p->dst, p->ld, &p->epilogue};
   run_loop(&loop, m0, m1, n0, n1);

@@ -85,12 +85,13 @@ CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, int64_t 
   return c;
 }
 
-// |rows| rows of up to 32 columns of small results; |sums| [rows][sum_ld].
-CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t ld, int64_t m,
-                               int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
-                               int64_t sum_ld) {
-  const small_columns c = load_columns(e, n, columns);
-  const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
+// |rows| rows of |columns| <= 32 columns of small results. |to| is a copy: stores of bytes might
+// change the caller's.
+CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, bool has_residual, uint8_t* dst,
+                                    int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                                    const int32_t* sums, int64_t sum_ld) {
+  const small_columns c = load_columns(&to, n, columns);
+  const bool is_signed = to.output == CARNOT_INT8_OUTPUT_S8;
   for (int64_t row = 0; row < rows; ++row) {
     vi32 q[kSmallVectors];
     CARNOT_UNROLL
@@ -100,14 +101,27 @@ CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int6
       if (left <= 0) continue;
       const vi32 sum = v_iadd(v_iload(sums + row * sum_ld + i * V_LANES), c.bias[i]);
       vf32 y = v_mul(v_of_int(sum), c.scale[i]);
-      if (e->residual_type) {
-        const int64_t at = (m + row) * e->residual_ld + n + i * V_LANES;
-        y = v_add(y, residual_at(e, at, min_i64(left, V_LANES)));
+      if (has_residual) {
+        const int64_t at = (m + row) * to.residual_ld + n + i * V_LANES;
+        y = v_add(y, residual_at(&to, at, min_i64(left, V_LANES)));
       }
       q[i] = v_to_int(y);
     }
-    v_store_clamped_32(dst + row * ld, q, e->zero_point, e->low, e->high, is_signed, columns);
+    v_store_clamped_32(dst + row * ld, q, to.zero_point, to.low, to.high, is_signed, columns);
   }
+}
+
+// |sums| [rows][sum_ld]. Whole tiles without a residual have no branches.
+CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t ld, int64_t m,
+                               int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
+                               int64_t sum_ld) {
+  if (columns == kSmallColumns && !e->residual_type)
+    store_small_rows(*e, false, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+  else if (columns == kSmallColumns)
+    store_small_rows(*e, true, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+  else
+    store_small_rows(*e, e->residual_type != CARNOT_INT8_RESIDUAL_NONE, dst, ld, m, rows, n,
+                     columns, sums, sum_ld);
 }
 
 // Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
