@@ -7,6 +7,7 @@
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_AMX_S8_H_
 
 #include "kernel/cpu/gemm/amx_tiles.h"
+#include "kernel/cpu/gemm/loop_u8s8.h"
 
 enum {
   kRows = 2 * kAmxRows,
@@ -60,7 +61,7 @@ static void pack_row(const rows_amx* r, int i, int count, int64_t begin, int64_t
 }
 
 // Packs the steps from |first| on of the |count| rows from m on as row of tiles |tile|.
-static void pack_steps(rows_amx* r, int64_t tile, int64_t m, int count, int64_t first) {
+CARNOT_INLINE void pack_steps(rows_amx* r, int64_t tile, int64_t m, int count, int64_t first) {
   const loop_u8s8* p = r->loop;
   const int64_t all = p->taps * ((p->depth + 3) / 4 * 4), begin = first * kDepth;
   const int64_t end = min_i64(all, begin + r->tile_steps * kDepth);
@@ -180,7 +181,7 @@ static void run_chunk(rows_amx* r, int64_t m0, int64_t m1, int64_t n0, int64_t n
   }
 }
 
-static void run_loop(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+CARNOT_INLINE void run_loop(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   rows_amx r;
   const int64_t quads = p->taps * ((p->depth + 3) / 4);
   r.loop = p;

@@ -2,36 +2,7 @@
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
-#include "kernel/cpu/gemm/store_int8.h"
-
-// Finds the row pointers of |count| output rows from m on.
-typedef void (*rows_fn)(const void* problem, int64_t m, int count, const uint8_t** out_rows);
-
-typedef struct loop_u8s8 {
-  rows_fn rows;
-  const void* problem;
-  int64_t taps, depth;
-  bool a_signed;
-  const int8_t* weights;
-  int64_t columns;  // that the weights have
-  void* dst;
-  int64_t ld;
-  const carnot_int8_epilogue* epilogue;
-} loop_u8s8;
-
-enum { kSumLd = 32 };  // a tile is at most 32 columns wide
-
-static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
-                       const int32_t* sums) {
-  if (p->epilogue->is_small) {
-    store_small(p->epilogue, (uint8_t*)p->dst + m * p->ld + n, p->ld, m, count, n, columns, sums,
-                kSumLd);
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
-  }
-}
+#include "kernel/cpu/gemm/loop_u8s8.h"
 
 #if defined(__AMX_INT8__) || defined(CARNOT_AMX_EMULATED)
 #include "kernel/cpu/gemm/gemm_loop_amx_s8.h"
