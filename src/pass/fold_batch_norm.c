@@ -1,9 +1,10 @@
 // Folds batch normalization with constant parameters into the weights of the convolution before it:
 //   w' = w * s, b' = (b - mean) * s + shift, with s = scale / sqrt(var + epsilon) per output
 //   channel
-// and the same written out: a product with a constant by channel, a sum with one.
-// The arithmetic is written as nodes over the constants, which constant folding computes; so refit
-// knows how the weights were derived.
+// and the same written out: a product with a constant by channel, a sum with one. What no
+// convolution takes becomes a product and a sum by channel, which other passes fuse. The arithmetic
+// is written as nodes over the constants, which constant folding computes; so refit knows how the
+// weights were derived.
 #include "pass/pass.h"
 
 typedef struct maker {
@@ -68,13 +69,24 @@ static carnot_status* replace(carnot_node* conv, carnot_node* reader, carnot_val
   return NULL;
 }
 
+// s = scale / sqrt(var + epsilon)
+static carnot_value* scale_of(maker* m, const carnot_node* norm) {
+  carnot_value* epsilon =
+      carnot_graph_float(norm->block, norm->inputs[4]->type.dtype,
+                         carnot_attr_float(carnot_node_row(norm), &norm->attrs, "epsilon"));
+  return binary(m, CARNOT_FN_DIV, norm->inputs[1],
+                root(m, binary(m, CARNOT_FN_ADD, norm->inputs[4], epsilon)));
+}
+
+// shift - mean * s
+static carnot_value* shift_of(maker* m, const carnot_node* norm, carnot_value* scale) {
+  return binary(m, CARNOT_FN_SUB, norm->inputs[2],
+                binary(m, CARNOT_FN_MUL, norm->inputs[3], scale));
+}
+
 static carnot_status* fold_norm(carnot_node* conv, carnot_node* norm) {
   maker m = {.at = conv};
-  carnot_value* epsilon =
-      carnot_graph_float(conv->block, norm->inputs[4]->type.dtype,
-                         carnot_attr_float(carnot_node_row(norm), &norm->attrs, "epsilon"));
-  carnot_value* scale = binary(&m, CARNOT_FN_DIV, norm->inputs[1],
-                               root(&m, binary(&m, CARNOT_FN_ADD, norm->inputs[4], epsilon)));
+  carnot_value* scale = scale_of(&m, norm);
   // Transposed convolutions have their output channels second.
   int axis = conv->op == CARNOT_OP_CONV_TRANSPOSE ? 1 : 0;
   carnot_value* weights = binary(&m, CARNOT_FN_MUL, conv->inputs[1],
@@ -86,8 +98,7 @@ static carnot_status* fold_norm(carnot_node* conv, carnot_node* norm) {
                   scale);
     bias = binary(&m, CARNOT_FN_ADD, bias, norm->inputs[2]);
   } else {
-    bias = binary(&m, CARNOT_FN_SUB, norm->inputs[2],
-                  binary(&m, CARNOT_FN_MUL, norm->inputs[3], scale));
+    bias = shift_of(&m, norm, scale);
   }
   CARNOT_TRY(m.status);
   return replace(conv, norm, weights, bias);
@@ -178,6 +189,38 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
+// y = x * s + (shift - mean * s)
+static carnot_status* write_as_affine(carnot_node* norm) {
+  maker m = {.at = norm};
+  const int rank = norm->inputs[0]->type.rank;
+  carnot_value* scale = scale_of(&m, norm);
+  carnot_value* shift = shift_of(&m, norm, scale);
+  carnot_value* product =
+      binary(&m, CARNOT_FN_MUL, norm->inputs[0], spread(&m, scale, rank, /*axis=*/1));
+  carnot_value* y = binary(&m, CARNOT_FN_ADD, product, spread(&m, shift, rank, /*axis=*/1));
+  CARNOT_TRY(m.status);
+  product->producer->precision = y->producer->precision = norm->precision;
+  y->producer->name = norm->name;
+  y->producer->type_name = norm->type_name;
+  carnot_node_absorb(y->producer, norm);
+  carnot_value_keep_range(y, norm->outputs[0]);
+  carnot_value_replace(norm->outputs[0], y);
+  carnot_node_remove(norm);
+  return NULL;
+}
+
+static carnot_status* visit_rest(carnot_block* block, void* user) {
+  (void)user;
+  for (carnot_node *node = block->first, *next; node; node = next) {
+    next = node->next;
+    if (!is_constant_norm(node)) continue;
+    const carnot_type* x = &node->inputs[0]->type;
+    if (x->dtype == CARNOT_DTYPE_F32 && x->rank >= 2 && carnot_sym_is_const(x->dims[1]))
+      CARNOT_TRY(write_as_affine(node));
+  }
+  return NULL;
+}
+
 carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
                                            const carnot_pass_options* options) {
   enum { kMostRounds = 4 };
@@ -187,5 +230,6 @@ carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
     CARNOT_TRY(carnot_each_block(graph->main, visit, &changed));
     CARNOT_TRY(carnot_pass_constant_folding(graph, options));
   }
-  return NULL;
+  CARNOT_TRY(carnot_each_block(graph->main, visit_rest, NULL));
+  return carnot_pass_constant_folding(graph, options);
 }

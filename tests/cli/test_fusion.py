@@ -174,3 +174,22 @@ def test_two_shapes_behind_a_product(second: list, tmp_path: pathlib.Path) -> No
     wanted = (x.astype(np.float64) @ a).reshape(3, 7, 24) + r
     found = run_plan(plan, tmp_path, x=x, r=r)
     assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("dims", [[2, 6, 5, 4], ["batch", 6, "height", "width"], [3, 6]])
+def test_batch_norm_that_no_convolution_takes(dims: list, tmp_path: pathlib.Path) -> None:
+    """Behind an activation and in front of one, as networks with pre-activation have it."""
+    rng, net = np.random.default_rng(7), Net()
+    scale, shift, mean = (rng.standard_normal(6).astype(np.float32) for _ in range(3))
+    variance = rng.uniform(0.1, 2, 6).astype(np.float32)
+    parts = [net.constant(v) for v in (scale, shift, mean, variance)]
+    y = net.add("Relu", net.add("BatchNormalization", net.add("Relu", "x"), *parts, epsilon=1e-3))
+    model, plan = net.save(tmp_path / "m.onnx", y, x=dims), tmp_path / "m.plan"
+    shape = [{"batch": 2, "height": 5, "width": 4}.get(d, d) for d in dims]
+    passes("build", model, "--output", plan, f"--shapes=x:{'x'.join(map(str, shape))}")
+    x = rng.standard_normal(shape).astype(np.float32)
+    at = (slice(None),) + (None,) * (len(shape) - 2)
+    root = np.sqrt(variance.astype(np.float64) + 1e-3)
+    wanted = np.maximum((np.maximum(x, 0) - mean[at]) / root[at] * scale[at] + shift[at], 0)
+    assert np.abs(run_plan(plan, tmp_path, x=x) - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert len(layers(plan)) == 1 and "pointwise" in str(layers(plan)[0])

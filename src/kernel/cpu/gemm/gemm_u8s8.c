@@ -85,15 +85,25 @@ static void rows_of_a(const void* problem, int64_t m, int count, const uint8_t**
 }
 
 #if defined(__AMX_INT8__)
-// Tiles of 16 rows that are mostly empty lose to the dot products of vectors.
-enum { kFewRows = 12 };
 extern carnot_gemm_u8s8_fn carnot_gemm_u8s8_avx512vnni;
+extern carnot_conv2d_u8s8_fn carnot_conv2d_u8s8_avx512vnni;
+
+// Whether tiles beat the dot products of vectors, by cycles of a tile of 32x32 as measured on a
+// Xeon with AMX: they lose where most of their rows are empty, and where rows are packed by small
+// pieces for few columns.
+static bool tiles_pay(int64_t taps, int64_t depth, bool is_direct, int64_t rows, int64_t columns) {
+  enum { kFewRows = 12, kStepCycles = 125, kPieceCycles = 320, kVectorCyclesPerK = 7 };
+  const int64_t k = taps * depth, steps = (k + 63) / 64, pieces = taps * ((depth + 63) / 64);
+  const int64_t packing = is_direct ? 0 : pieces * kPieceCycles / max_i64(1, (columns + 31) / 32);
+  return rows > kFewRows && steps * kStepCycles + packing < k * kVectorCyclesPerK;
+}
 #endif
 
 void CARNOT_KERNEL(gemm_u8s8)(const carnot_gemm_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
                               int64_t n1) {
 #if defined(__AMX_INT8__)
-  if (m1 - m0 <= kFewRows) {
+  const bool is_direct = !p->a_signed && p->k % 64 == 0;
+  if (!tiles_pay(1, p->k, is_direct, m1 - m0, n1 - n0)) {
     carnot_gemm_u8s8_avx512vnni(p, m0, m1, n0, n1);
     return;
   }
@@ -125,6 +135,13 @@ static void pixels_under_taps(const void* problem, int64_t m, int count, const u
 
 void CARNOT_KERNEL(conv2d_u8s8)(const carnot_conv2d_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
                                 int64_t n1) {
+#if defined(__AMX_INT8__)
+  const bool is_direct = p->r * p->s == 1 && p->stride_w == 1 && !p->src_signed && p->c % 64 == 0;
+  if (!tiles_pay(p->r * p->s, p->c, is_direct, m1 - m0, n1 - n0)) {
+    carnot_conv2d_u8s8_avx512vnni(p, m0, m1, n0, n1);
+    return;
+  }
+#endif
   const loop_u8s8 loop = {pixels_under_taps, p,    p->r * p->s, p->c,  p->src_signed,
                           p->weights,        p->k, p->dst,      p->ld, &p->epilogue};
   run_loop(&loop, m0, m1, n0, n1);
