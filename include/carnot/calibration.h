@@ -35,8 +35,9 @@ typedef enum carnot_calibration_method {
   CARNOT_CALIBRATION_MINMAX,  // the largest absolute value
   // The |quantile| of the absolute values that are at most |cutoff| times the largest.
   CARNOT_CALIBRATION_PERCENTILE,
-  // The range [min, max] with the least mean squared error of the quantized tensor. The default of
-  // carnot's own tools.
+  // The range [min, max] with the least mean squared error of the quantized tensor, and factors
+  // that
+  // equalize its channels where layers in 8 bits read it. The default of carnot's own tools.
   CARNOT_CALIBRATION_MSE,
 } carnot_calibration_method;
 
@@ -63,13 +64,30 @@ CARNOT_API carnot_status* carnot_ranges_set(carnot_ranges* ranges, const char* n
 // False where |name| has no range.
 CARNOT_API bool carnot_ranges_get(const carnot_ranges* ranges, const char* name, double* out_min,
                                   double* out_max);
+// How the channels of a tensor become alike: divided by its factor, each channel of the tensor lies
+// in [min, max], and the layers that read the tensor multiply it back.
+typedef struct carnot_channel_factors {
+  const float* factors;  // one for each channel, positive
+  size_t count;
+  double min, max;
+} carnot_channel_factors;
+// Gives tensor |name|, which has a range, factors (copied). A build uses them where they cost
+// nothing: behind convolutions, GEMMs and norms whose weights take them up. NOT_FOUND without a
+// range; INVALID_ARGUMENT as for carnot_ranges_set, without factors, and for one that is no
+// positive normal float32.
+CARNOT_API carnot_status* carnot_ranges_set_factors(
+    carnot_ranges* ranges, const char* name, const carnot_channel_factors* factors) CARNOT_MUST_USE;
+// False where |name| has no factors. They belong to |ranges| until the tensor is set again.
+CARNOT_API bool carnot_ranges_get_factors(const carnot_ranges* ranges, const char* name,
+                                          carnot_channel_factors* out_factors);
 // The number of tensors, and their names in the order in which they were set; NULL past the last.
 CARNOT_API size_t carnot_ranges_count(const carnot_ranges* ranges);
 // See carnot_ranges_count.
 CARNOT_API const char* carnot_ranges_name(const carnot_ranges* ranges, size_t index);
 // Adds the ranges of a calibration cache: TensorRT's of any version ("TRT-8601-MinMaxCalibration",
 // then lines "name: 3c010a14", the scale as float32 in hexadecimal; the range is ±127 scale), or
-// Carnot's own ("Carnot-1-MseCalibration", lines "name: MIN MAX", both float32 in hexadecimal).
+// Carnot's own ("Carnot-1-MseCalibration", lines "name: MIN MAX", both float32 in hexadecimal; with
+// factors "name: MIN MAX MIN MAX F0 F1 …", the second range being that of the divided tensor).
 // Names may hold ':'. INVALID_MODEL names the line.
 CARNOT_API carnot_status* carnot_ranges_read(carnot_ranges* ranges, const char* text,
                                              size_t size) CARNOT_MUST_USE;
@@ -104,6 +122,9 @@ typedef struct carnot_calibration_tensor {
   double min, max;            // the range
   double clipped;             // share of the values outside the range
   double error;               // root mean square of the error by that of the values
+  // The expected error of the layers that read it where its channels are equalized, by that where
+  // they are not; 1: they are not.
+  double equalized;
 } carnot_calibration_tensor;
 
 // Builds an engine that computes |network| in FP32 on the device of |config| (NULL: the defaults)

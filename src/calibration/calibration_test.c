@@ -290,6 +290,9 @@ static void own_caches_keep_both_ends(void** state) {
     char name[32];
     snprintf(name, sizeof(name), "t: %d", i);
     assert_null(carnot_ranges_set(ranges, name, i % 3 ? -0.5f : 0, 1 + (double)(float)i));
+    const float factors[] = {0.5f, 1 + (float)i, 0.3f};
+    const carnot_channel_factors given = {factors, 3, 0, 0.25 + i};
+    if (i % 2) assert_null(carnot_ranges_set_factors(ranges, name, &given));
   }
   char* text;
   size_t size;
@@ -302,6 +305,11 @@ static void own_caches_keep_both_ends(void** state) {
     assert_string_equal(name, carnot_ranges_name(again, i));
     assert_true(carnot_ranges_get(ranges, name, &a, &b) && carnot_ranges_get(again, name, &c, &d));
     assert_true(a == c && b == d);
+    carnot_channel_factors found = {.count = 0};
+    assert_int_equal(i % 2, carnot_ranges_get_factors(again, name, &found));
+    if (!found.count) continue;
+    assert_true(found.count == 3 && found.min == 0 && found.max == 0.25 + (double)i);
+    assert_true(found.factors[0] == 0.5f && found.factors[1] == 1 + (float)i);
   }
   free(text);
   expect_error(carnot_ranges_print(ranges, CARNOT_CALIBRATION_MINMAX, &text, &size),
@@ -325,6 +333,11 @@ static void broken_caches_name_the_line(void** state) {
       {"TRT-8601-MinMaxCalibration\nx: bf800000\n", "line 2"},
       {"Carnot-1-MseCalibration\nx: 3c010a14\n", "NAME: MIN MAX"},
       {"Carnot-1-MseCalibration\nx: 3f800000 40000000\n", "0 between them"},
+      {"Carnot-1-MseCalibration\nx: 00000000 40000000 00000000 40000000\n", "FACTOR"},
+      {"Carnot-1-MseCalibration\nx: 00000000 40000000 00000000 40000000 3f80000\n", "FACTOR"},
+      {"Carnot-1-MseCalibration\nx: 00000000 40000000 3f800000 40000000 3f800000\n", "0 between"},
+      {"Carnot-1-MseCalibration\nx: 00000000 40000000 00000000 40000000 bf800000\n",
+       "factor 0 of x is -1"},
   };
   for (size_t i = 0; i < sizeof(kCases) / sizeof(kCases[0]); i++) {
     carnot_ranges* ranges;
@@ -343,6 +356,9 @@ static void bad_ranges_are_refused(void** state) {
   expect_error(carnot_ranges_set(ranges, "x", 0, 0), "must be a normal float32");
   expect_error(carnot_ranges_set(ranges, "x", 0, (double)FLT_MAX * 2), "must be a normal float32");
   expect_error(carnot_ranges_set(ranges, "", 0, 1), "must not be empty");
+  const float one = 1;
+  expect_error(carnot_ranges_set_factors(ranges, "x", &(carnot_channel_factors){&one, 1, 0, 1}),
+               "x has no range");
   expect_error(carnot_ranges_set(ranges, "a\nb", 0, 1), "line break");
   assert_int_equal(0, carnot_ranges_count(ranges));
   assert_null(carnot_ranges_set(ranges, "x", -1, 1));

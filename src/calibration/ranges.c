@@ -27,6 +27,7 @@ enum { kWriteAsVersion = 8601, kMaxRanges = 1 << 24 };
 typedef struct range {
   char* name;
   double min, max;
+  carnot_channel_factors equalized;  // count 0: none
 } range;
 
 struct carnot_ranges {
@@ -45,7 +46,10 @@ carnot_status* carnot_ranges_create(carnot_ranges** out_ranges) {
 
 void carnot_ranges_destroy(carnot_ranges* ranges) {
   if (!ranges) return;
-  for (size_t i = 0; i < ranges->count; i++) free(ranges->items[i].name);
+  for (size_t i = 0; i < ranges->count; i++) {
+    free(ranges->items[i].name);
+    free((float*)(uintptr_t)ranges->items[i].equalized.factors);
+  }
   free(ranges->items);
   free(ranges->slots);
   free(ranges);
@@ -75,10 +79,12 @@ static carnot_status* grow_slots(carnot_ranges* ranges) {
   return NULL;
 }
 
-static carnot_status* set_range(carnot_ranges* ranges, const char* name, size_t size, double min,
-                                double max) {
-  CARNOT_CHECK(size && !memchr(name, '\n', size) && !memchr(name, 0, size), INVALID_ARGUMENT,
-               "the name of a tensor must not be empty or hold a line break");
+static void drop_factors(range* item) {
+  free((float*)(uintptr_t)item->equalized.factors);
+  item->equalized = (carnot_channel_factors){.count = 0};
+}
+
+static carnot_status* check_range(const char* name, size_t size, double min, double max) {
   CARNOT_CHECK(isfinite(min) && isfinite(max) && min <= 0 && max >= 0, INVALID_ARGUMENT,
                "the range of %.*s is [%g, %g]; both must be finite and 0 between them", (int)size,
                name, min, max);
@@ -86,6 +92,14 @@ static carnot_status* set_range(carnot_ranges* ranges, const char* name, size_t 
                INVALID_ARGUMENT,
                "the range of %.*s is [%g, %g]; its scale must be a normal float32", (int)size, name,
                min, max);
+  return NULL;
+}
+
+static carnot_status* set_range(carnot_ranges* ranges, const char* name, size_t size, double min,
+                                double max) {
+  CARNOT_CHECK(size && !memchr(name, '\n', size) && !memchr(name, 0, size), INVALID_ARGUMENT,
+               "the name of a tensor must not be empty or hold a line break");
+  CARNOT_TRY(check_range(name, size, min, max));
   if (2 * (ranges->count + 1) > ranges->slot_count) CARNOT_TRY(grow_slots(ranges));
   size_t slot = slot_of(ranges, name, size);
   if (!ranges->slots[slot]) {
@@ -96,12 +110,13 @@ static carnot_status* set_range(carnot_ranges* ranges, const char* name, size_t 
     ranges->items = items;
     CARNOT_TRY(carnot_calloc(size + 1, 1, "a name", &text));
     memcpy(text, name, size);
-    ranges->items[ranges->count].name = text;
+    ranges->items[ranges->count] = (range){.name = text};
     ranges->slots[slot] = ++ranges->count;
   }
   range* item = &ranges->items[ranges->slots[slot] - 1];
   item->min = min;
   item->max = max;
+  drop_factors(item);
   return NULL;
 }
 
@@ -109,12 +124,50 @@ carnot_status* carnot_ranges_set(carnot_ranges* ranges, const char* name, double
   return set_range(ranges, name, strlen(name), min, max);
 }
 
+static range* find(const carnot_ranges* ranges, const char* name, size_t size) {
+  size_t found = ranges->count ? ranges->slots[slot_of(ranges, name, size)] : 0;
+  return found ? &ranges->items[found - 1] : NULL;
+}
+
+static carnot_status* set_factors(carnot_ranges* ranges, const char* name, size_t size,
+                                  const carnot_channel_factors* given) {
+  range* item = find(ranges, name, size);
+  CARNOT_CHECK(item, NOT_FOUND, "%.*s has no range to go with its factors", (int)size, name);
+  CARNOT_TRY(check_range(name, size, given->min, given->max));
+  CARNOT_CHECK(given->count && given->factors, INVALID_ARGUMENT, "%s is given no factors",
+               item->name);
+  for (size_t i = 0; i < given->count; i++)
+    CARNOT_CHECK(isnormal(given->factors[i]) && given->factors[i] > 0, INVALID_ARGUMENT,
+                 "factor %zu of %s is %g, must be a positive normal float32", i, item->name,
+                 (double)given->factors[i]);
+  void* copy;
+  CARNOT_TRY(carnot_calloc(given->count, sizeof(float), "factors", &copy));
+  memcpy(copy, given->factors, given->count * sizeof(float));
+  drop_factors(item);
+  item->equalized = *given;
+  item->equalized.factors = copy;
+  return NULL;
+}
+
+carnot_status* carnot_ranges_set_factors(carnot_ranges* ranges, const char* name,
+                                         const carnot_channel_factors* factors) {
+  return set_factors(ranges, name, strlen(name), factors);
+}
+
+bool carnot_ranges_get_factors(const carnot_ranges* ranges, const char* name,
+                               carnot_channel_factors* out_factors) {
+  const range* item = find(ranges, name, strlen(name));
+  if (!item || !item->equalized.count) return false;
+  *out_factors = item->equalized;
+  return true;
+}
+
 bool carnot_ranges_get(const carnot_ranges* ranges, const char* name, double* out_min,
                        double* out_max) {
-  size_t found = ranges->count ? ranges->slots[slot_of(ranges, name, strlen(name))] : 0;
-  if (!found) return false;
-  *out_min = ranges->items[found - 1].min;
-  *out_max = ranges->items[found - 1].max;
+  const range* item = find(ranges, name, strlen(name));
+  if (!item) return false;
+  *out_min = item->min;
+  *out_max = item->max;
   return true;
 }
 
@@ -159,33 +212,60 @@ static bool is_header(const char* line, size_t size, bool* out_own) {
   return *out_own || (size > strlen(kTensorRt) && memcmp(line, kTensorRt, strlen(kTensorRt)) == 0);
 }
 
+// " MIN MAX F0 F1 …" behind the range of tensor |name|.
+static carnot_status* read_factors(carnot_ranges* ranges, const char* name, size_t name_size,
+                                   const char* text, size_t size, bool* out_good) {
+  enum { kEach = 9 };
+  carnot_channel_factors factors = {.count = size / kEach < 3 ? 0 : size / kEach - 2};
+  *out_good = factors.count && size % kEach == 0;
+  if (!*out_good) return NULL;
+  void* numbers;
+  CARNOT_TRY(carnot_calloc(factors.count, sizeof(float), "factors", &numbers));
+  factors.factors = numbers;
+  for (size_t i = 0; i < factors.count + 2 && *out_good; i++) {
+    double number;
+    *out_good = text[i * kEach] == ' ' && parse_float(text + i * kEach + 1, 8, &number);
+    if (!*out_good) break;
+    if (i < 2)
+      *(i ? &factors.max : &factors.min) = number;
+    else
+      ((float*)numbers)[i - 2] = (float)number;
+  }
+  carnot_status* status = *out_good ? set_factors(ranges, name, name_size, &factors) : NULL;
+  free(numbers);
+  return status;
+}
+
 static carnot_status* read_line(carnot_ranges* ranges, const char* line, size_t size, bool own,
                                 size_t number) {
   size_t name = size;
   while (name && line[name - 1] != ':') name--;
   double min = 0, max = 0;
   bool good = name > 1;
+  enum { kRange = 18 };
+  carnot_status* status = NULL;
   if (good) {
     const char* value = line + name;
     size_t rest = size - name;
     good = rest && value[0] == ' ';
     if (own)
-      good = good && rest == 18 && value[9] == ' ' && parse_float(value + 1, 8, &min) &&
+      good = good && rest >= kRange && value[9] == ' ' && parse_float(value + 1, 8, &min) &&
              parse_float(value + 10, 8, &max);
     else
       good = good && parse_float(value + 1, rest - 1, &max);
     // The range is exact in double, so that the scale comes out of it to the bit.
     if (!own) max *= 127;
     if (!own) min = -max;
+    if (good) status = set_range(ranges, line, name - 1, min, max);
+    if (good && !status && own && rest > kRange)
+      status = read_factors(ranges, line, name - 1, value + kRange, rest - kRange, &good);
   }
   CARNOT_CHECK(good, INVALID_MODEL, "line %zu of the calibration cache is '%.*s', must be '%s'",
                number, (int)(size < 80 ? size : 80), line,
-               own ? "NAME: MIN MAX' with float32 in 8 hexadecimal digits each"
+               own ? "NAME: MIN MAX', or 'NAME: MIN MAX MIN MAX FACTOR …', with float32 in 8 "
+                     "hexadecimal digits each"
                    : "NAME: SCALE' with a float32 in 8 hexadecimal digits");
-  carnot_status* status = set_range(ranges, line, name - 1, min, max);
-  if (!status) return NULL;
-  status = carnot_status_annotate(status, "line %zu of the calibration cache", number);
-  return status;
+  return carnot_status_annotate(status, "line %zu of the calibration cache", number);
 }
 
 carnot_status* carnot_ranges_read(carnot_ranges* ranges, const char* text, size_t size) {
@@ -216,6 +296,14 @@ carnot_status* carnot_ranges_load(carnot_ranges* ranges, const char* path) {
   return carnot_status_annotate(status, "%s", path);
 }
 
+static void print_both(FILE* out, const range* r) {
+  const carnot_channel_factors* e = &r->equalized;
+  fprintf(out, "%s: %08" PRIx32 " %08" PRIx32, r->name, bits_of(r->min), bits_of(r->max));
+  if (e->count) fprintf(out, " %08" PRIx32 " %08" PRIx32, bits_of(e->min), bits_of(e->max));
+  for (size_t i = 0; i < e->count; i++) fprintf(out, " %08" PRIx32, bits_of((double)e->factors[i]));
+  fputc('\n', out);
+}
+
 static bool is_symmetric(const range* r) { return r->min == -r->max; }
 
 carnot_status* carnot_ranges_print(const carnot_ranges* ranges, carnot_calibration_method method,
@@ -239,7 +327,7 @@ carnot_status* carnot_ranges_print(const carnot_ranges* ranges, carnot_calibrati
     if (symmetric)
       fprintf(out, "%s: %08" PRIx32 "\n", r->name, bits_of(r->max / 127));
     else
-      fprintf(out, "%s: %08" PRIx32 " %08" PRIx32 "\n", r->name, bits_of(r->min), bits_of(r->max));
+      print_both(out, r);
   }
   if (fclose(out) == 0) return NULL;
   free(*out_text);

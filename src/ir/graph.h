@@ -34,6 +34,13 @@ typedef struct carnot_part {
   uint32_t order;
 } carnot_part;
 
+// Factors by channel: the value divided by them has the range |range|, and channels that are alike.
+typedef struct carnot_equalization {
+  const float* factors;
+  size_t count;
+  double range[2];
+} carnot_equalization;
+
 typedef struct carnot_value {
   uint32_t id;
   const char* name;  // unique within the graph
@@ -49,6 +56,7 @@ typedef struct carnot_value {
   int block_output_count;     // how often it is a result of its block
   carnot_dtype forced_dtype;  // the user's choice of type (weak typing), INVALID: none
   double range[2];            // its least and largest value, to quantize it; both 0: unknown
+  const carnot_equalization* equalization;  // NULL: none
 } carnot_value;
 
 struct carnot_node {
@@ -168,11 +176,12 @@ static inline bool carnot_value_used(const carnot_value* v) {
 static inline bool carnot_value_has_range(const carnot_value* v) {
   return v->range[1] > v->range[0];
 }
-// |to| holds what |from| does: it takes over its range unless it has one.
+// |to| holds what |from| does: it takes over its range and equalization unless it has a range.
 static inline void carnot_value_keep_range(carnot_value* to, const carnot_value* from) {
   if (carnot_value_has_range(to)) return;
   to->range[0] = from->range[0];
   to->range[1] = from->range[1];
+  to->equalization = from->equalization;
 }
 // The row of the node's operator.
 static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {

@@ -110,6 +110,9 @@ carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
 // FP16 and BF16 networks compute in FP32 (CPU).
 carnot_status* carnot_pass_promote_half_to_f32(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;
+// Makes the channels of tensors with factors alike, which layers in 8 bits read.
+carnot_status* carnot_pass_equalize(carnot_graph* graph,
+                                    const carnot_pass_options* options) CARNOT_MUST_USE;
 // Quantize and dequantize nodes around layers whose tensors have ranges.
 carnot_status* carnot_pass_insert_qdq(carnot_graph* graph,
                                       const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -12,6 +12,7 @@
 //   accepts      a kernel takes every region that the pass proposes (else none)
 //   refit        all constants are weights that may change later
 //   f16, bf16    the type that FP32 layers may be stored in
+//   factors      every result has the factors 2 and 4 by channel (equalize uses them)
 //   ranges       every tensor of floats has the range [-2, 2]; relu: [0, 2] (insert_qdq quantizes)
 //   precision=T  every layer was asked to compute in T (float16, bfloat16, float32)
 // A failed case prints the graph that came out, ready to be pasted. Values are numbered in order of
@@ -80,6 +81,16 @@ static void give_ranges(const test_case* c, carnot_graph* graph) {
     for (int i = 0; i < node->output_count; i++) give_range(node->outputs[i], min);
 }
 
+// The first channel of two is twice as wide as it should be, the second four times.
+static void give_factors(const test_case* c, carnot_graph* graph) {
+  static const float kFactors[] = {2, 4};
+  static const carnot_equalization kEqualization = {kFactors, 2, {-1, 1}};
+  if (!has_option(c, "factors")) return;
+  for (carnot_node* node = graph->main->first; node; node = node->next)
+    for (int i = 0; i < node->output_count; i++)
+      if (node->outputs[i]) node->outputs[i]->equalization = &kEqualization;
+}
+
 static void name_weights(carnot_graph* graph) {
   for (carnot_node* node = graph->main->first; node; node = node->next)
     for (int i = 0; i < node->input_count; i++)
@@ -116,6 +127,7 @@ static bool run_case(const carnot_pass_row* pass, const test_case* c) {
   }
   request_precision(c, graph);
   give_ranges(c, graph);
+  give_factors(c, graph);
   if (has_option(c, "refit")) name_weights(graph);
   char* before = print_normalized(graph);
   carnot_pass_options options = options_of(c);

@@ -254,6 +254,9 @@ static carnot_status* report(const carnot_calibration* calibration, size_t sampl
     cli_say(CLI_SAY_DETAIL,
             "tensor %s: range [%g, %g] of [%g, %g], %.4f %% of the values clipped, error %.2f %%",
             t.name, t.min, t.max, t.seen_min, t.seen_max, 100 * t.clipped, 100 * t.error);
+    if (t.equalized < 1)
+      cli_say(CLI_SAY_DETAIL, "tensor %s: with equal channels its layers have %.0f %% of the error",
+              t.name, 100 * t.equalized);
     if (t.error > worst.error) worst = t;
   }
   cli_say(CLI_SAY_INFO,

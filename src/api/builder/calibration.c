@@ -19,10 +19,15 @@ typedef struct observed {
   carnot_histogram histogram;
   carnot_channel_weights channels;  // count 0: none
   int channel_axis;
-  double min, max;  // found by finish
+  carnot_channel_count* by_channel;  // [channels.count]; NULL: an input of the network, or none
+  const carnot_value* value;         // of the network
+  double min, max;                   // found by finish
+  carnot_channel_factors factors;    // the same; count 0: none
+  double gain;                       // of the factors
 } observed;
 
 struct carnot_calibration {
+  const carnot_graph* graph;  // the network's
   carnot_engine* engine;
   carnot_executor* executor;
   carnot_context* context;
@@ -48,12 +53,22 @@ static bool is_counted(const carnot_value* value) {
          carnot_value_used(value);
 }
 
+static carnot_status* observe_channels(observed* tensor) {
+  void* counts;
+  if (tensor->input >= 0 || !tensor->channels.count) return NULL;
+  CARNOT_TRY(
+      carnot_calloc(tensor->channels.count, sizeof(carnot_channel_count), "channels", &counts));
+  tensor->by_channel = counts;
+  return NULL;
+}
+
 static carnot_status* observe(carnot_calibration* c, carnot_value* value, int input) {
   observed* tensor = &c->tensors[c->tensor_count++];
   tensor->input = input;
   CARNOT_TRY(carnot_histogram_init(&tensor->histogram, /*levels=*/input >= 0));
   CARNOT_TRY(copy_name(value->name, &tensor->name));
   CARNOT_TRY(carnot_weigh_channels(value, &tensor->channels, &tensor->channel_axis));
+  CARNOT_TRY(observe_channels(tensor));
   if (input < 0 && !value->block_output_count) carnot_block_add_output(value->block, value);
   return NULL;
 }
@@ -87,6 +102,18 @@ static carnot_status* observe_all(carnot_calibration* c, carnot_graph* graph) {
   return carnot_graph_status(graph);
 }
 
+static void note_value(carnot_calibration* c, const carnot_value* value) {
+  for (size_t i = 0; value && i < c->tensor_count; i++)
+    if (strcmp(c->tensors[i].name, value->name) == 0) c->tensors[i].value = value;
+}
+
+// The values of the network that the tensors are: their readers are read by finish.
+static void note_values(carnot_calibration* c, const carnot_graph* graph) {
+  c->graph = graph;
+  for (const carnot_node* node = graph->main->first; node; node = node->next)
+    for (int i = 0; i < node->output_count; i++) note_value(c, node->outputs[i]);
+}
+
 // The configuration of the engine that is run: FP32, any shape, no timing.
 static carnot_config engine_config(const carnot_config* config) {
   carnot_config own = *config;
@@ -116,6 +143,7 @@ static carnot_status* make_engine(carnot_calibration* c, const carnot_network* n
   carnot_graph* graph;
   CARNOT_TRY(carnot_graph_clone(network->graph, &graph));
   carnot_status* status = observe_all(c, graph);
+  note_values(c, network->graph);
   carnot_config* defaults = NULL;
   if (!status && !config) status = carnot_config_create(&defaults);
   if (!status) {
@@ -155,6 +183,8 @@ void carnot_calibration_destroy(carnot_calibration* c) {
   for (size_t i = 0; i < c->tensor_count; i++) {
     free(c->tensors[i].name);
     free(c->tensors[i].channels.weights);
+    free(c->tensors[i].by_channel);
+    free((float*)(uintptr_t)c->tensors[i].factors.factors);
     carnot_histogram_deinit(&c->tensors[i].histogram);
   }
   free(c->inputs);
@@ -185,6 +215,10 @@ static void count_tensor(void* argument, int64_t part) {
   carnot_status* status =
       carnot_histogram_add(&tensor->histogram, carnot_data_dtype(data), carnot_data_numbers(data),
                            (size_t)carnot_dims_count(dims.d, dims.rank), channels);
+  if (!status && tensor->by_channel)
+    carnot_channel_counts_add(tensor->by_channel, channels->count, channels->inner,
+                              carnot_data_dtype(data), carnot_data_numbers(data),
+                              (size_t)carnot_dims_count(dims.d, dims.rank));
   c->statuses[part] = carnot_status_annotate(status, "sample %zu, tensor %s",
                                              c->calibration->sample_count, tensor->name);
 }
@@ -255,12 +289,52 @@ static bool has_range(const carnot_histogram* histogram) {
   return histogram->largest / 127 >= (double)FLT_MIN;
 }
 
+// The range of |tensor| divided by |factors|.
+static carnot_status* choose_divided_range(observed* tensor, const float* factors,
+                                           const carnot_calibration_options* options) {
+  carnot_histogram joined;
+  tensor->factors = (carnot_channel_factors){.factors = factors, .count = tensor->channels.count};
+  CARNOT_TRY(carnot_channel_counts_join(tensor->by_channel, tensor->channels.count, factors,
+                                        tensor->channels.weights, &joined));
+  carnot_status* status =
+      carnot_calibration_range(&joined, options, &tensor->factors.min, &tensor->factors.max);
+  carnot_histogram_deinit(&joined);
+  return status;
+}
+
+// Factors that make the layers' error smaller by more than they are worth.
+static carnot_status* choose_factors(observed* tensor, const carnot_calibration_options* options) {
+  const double kWorth = 0.97;
+  const size_t channels = tensor->channels.count;
+  carnot_channel_readers readers;
+  void* factors = NULL;
+  free((float*)(uintptr_t)tensor->factors.factors);
+  tensor->factors = (carnot_channel_factors){.count = 0};
+  carnot_status* status = carnot_channel_readers_init(tensor->value, channels, &readers);
+  tensor->gain = 1;
+  if (!status && readers.count) {
+    status = carnot_calloc(channels, sizeof(float), "factors", &factors);
+    if (!status)
+      status = carnot_equalize(tensor->by_channel, channels, readers.norms, readers.items,
+                               readers.count, factors, &tensor->gain);
+  }
+  carnot_channel_readers_deinit(&readers);
+  if (!status && tensor->gain < kWorth) return choose_divided_range(tensor, factors, options);
+  tensor->gain = 1;
+  free(factors);
+  return status;
+}
+
 static void choose_range(void* argument, int64_t part) {
   const choosing* c = argument;
   observed* tensor = &c->calibration->tensors[part];
-  if (has_range(&tensor->histogram))
-    c->statuses[part] =
-        carnot_calibration_range(&tensor->histogram, c->options, &tensor->min, &tensor->max);
+  if (!has_range(&tensor->histogram)) return;
+  carnot_status* status =
+      carnot_calibration_range(&tensor->histogram, c->options, &tensor->min, &tensor->max);
+  if (!status && c->options->method == CARNOT_CALIBRATION_MSE && tensor->by_channel &&
+      tensor->value)
+    status = choose_factors(tensor, c->options);
+  c->statuses[part] = status;
 }
 
 static carnot_status* check_options(const carnot_calibration_options* options) {
@@ -281,6 +355,7 @@ carnot_status* carnot_calibration_finish(carnot_calibration* c,
   CARNOT_CHECK(c->sample_count, FAILED_PRECONDITION, "calibration has no data: add samples first");
   void* statuses;
   CARNOT_TRY(carnot_calloc(c->tensor_count + 1, sizeof(carnot_status*), "statuses", &statuses));
+  carnot_graph_restore_constants(c->graph);
   carnot_status* status = each_tensor(c, choose_range, &(choosing){c, options, statuses}, statuses);
   free(statuses);
   c->found_count = 0;
@@ -288,6 +363,8 @@ carnot_status* carnot_calibration_finish(carnot_calibration* c,
     const observed* tensor = &c->tensors[i];
     if (!has_range(&tensor->histogram)) continue;
     status = carnot_ranges_set(ranges, tensor->name, tensor->min, tensor->max);
+    if (!status && tensor->factors.count)
+      status = carnot_ranges_set_factors(ranges, tensor->name, &tensor->factors);
     if (!status) c->found[c->found_count++] = i;
   }
   return status;
@@ -309,6 +386,7 @@ carnot_status* carnot_calibration_tensor_info(const carnot_calibration* c, size_
       .min = tensor->min,
       .max = tensor->max,
       .clipped = carnot_calibration_clipped(h, tensor->min, tensor->max),
-      .error = power > 0 ? sqrt(carnot_calibration_error(h, tensor->min, tensor->max) / power) : 0};
+      .error = power > 0 ? sqrt(carnot_calibration_error(h, tensor->min, tensor->max) / power) : 0,
+      .equalized = tensor->factors.count ? tensor->gain : 1};
   return NULL;
 }

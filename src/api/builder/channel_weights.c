@@ -78,3 +78,70 @@ carnot_status* carnot_weigh_channels(const carnot_value* value, carnot_channel_w
   free(memory);
   return status;
 }
+
+// ---- readers ----
+
+// The weights of |node| as [outputs, inputs, kernel]; false where their layout is another.
+static bool describe(const carnot_node* node, size_t channels, carnot_equalize_reader* out) {
+  const carnot_tensor* w = &node->inputs[1]->constant->tensor;
+  const int64_t* dims = w->dims;
+  *out = (carnot_equalize_reader){.groups = 1, .kernel = 1};
+  if (node->op == CARNOT_OP_CONV_TRANSPOSE || w->dtype != CARNOT_DTYPE_F32 || !w->data ||
+      carnot_tensor_count(w) == 0)
+    return false;
+  const carnot_op_row* row = carnot_node_row(node);
+  const bool is_conv = node->op == CARNOT_OP_CONV;
+  const bool by_rows = is_conv || carnot_attr_int(row, &node->attrs, "transB");
+  if (is_conv) out->groups = (size_t)carnot_attr_int(row, &node->attrs, "group");
+  out->outputs = (size_t)dims[by_rows ? 0 : 1];
+  out->inputs = (size_t)dims[by_rows ? 1 : 0];
+  for (int d = 2; d < w->rank; d++) out->kernel *= (size_t)dims[d];
+  return out->inputs * out->groups == channels && out->outputs % out->groups == 0;
+}
+
+static void find_largest(const carnot_node* node, carnot_equalize_reader* reader) {
+  const float* w = node->inputs[1]->constant->tensor.data;
+  const bool by_columns =
+      node->op != CARNOT_OP_CONV && !carnot_attr_int(carnot_node_row(node), &node->attrs, "transB");
+  for (size_t o = 0; o < reader->outputs; o++)
+    for (size_t i = 0; i < reader->inputs; i++) {
+      const float* at =
+          by_columns ? w + i * reader->outputs + o : w + (o * reader->inputs + i) * reader->kernel;
+      float most = 0;
+      for (size_t k = 0; k < reader->kernel; k++) most = fmaxf(most, fabsf(at[k]));
+      reader->largest[o * reader->inputs + i] = most;
+    }
+}
+
+carnot_status* carnot_channel_readers_init(const carnot_value* value, size_t channels,
+                                           carnot_channel_readers* out) {
+  void *items, *norms;
+  *out = (carnot_channel_readers){.count = 0};
+  CARNOT_TRY(carnot_calloc(value->use_count + 1, sizeof(carnot_equalize_reader), "layers", &items));
+  out->items = items;
+  CARNOT_TRY(carnot_calloc(channels + 1, sizeof(double), "channels", &norms));
+  out->norms = norms;
+  for (size_t u = 0; u < value->use_count; u++) {
+    const carnot_node* node = value->uses[u].node;
+    carnot_equalize_reader reader;
+    if (!reads_in_8_bits(&value->uses[u])) continue;
+    if (!describe(node, channels, &reader)) {
+      carnot_channel_readers_deinit(out);
+      return NULL;
+    }
+    void* largest;
+    CARNOT_TRY(carnot_calloc(reader.outputs * reader.inputs, sizeof(float), "weights", &largest));
+    reader.largest = largest;
+    out->items[out->count++] = reader;
+    find_largest(node, &out->items[out->count - 1]);
+    add_norms(node, out->norms, channels);
+  }
+  return NULL;
+}
+
+void carnot_channel_readers_deinit(carnot_channel_readers* readers) {
+  for (size_t i = 0; i < readers->count; i++) free(readers->items[i].largest);
+  free(readers->items);
+  free(readers->norms);
+  *readers = (carnot_channel_readers){.count = 0};
+}

@@ -30,6 +30,16 @@ static void warn(const carnot_builder* builder, const names* list, const char* o
   carnot_builder_warn(builder, message);
 }
 
+// Factors by channel of |value|, which the graph borrows from the ranges.
+static void set_equalization(const carnot_builder* builder, carnot_value* value) {
+  carnot_channel_factors factors;
+  if (!carnot_ranges_get_factors(builder->ranges, value->name, &factors)) return;
+  carnot_equalization* e = CARNOT_NEW(&builder->graph->arena, carnot_equalization);
+  if (!e) return;
+  *e = (carnot_equalization){factors.factors, factors.count, {factors.min, factors.max}};
+  value->equalization = e;
+}
+
 // Sets the range of |value|; counts it in |found|.
 static void set_range(const carnot_builder* builder, carnot_value* value, size_t* found) {
   double min, max;
@@ -37,6 +47,7 @@ static void set_range(const carnot_builder* builder, carnot_value* value, size_t
     return;
   value->range[0] = min;
   value->range[1] = max;
+  set_equalization(builder, value);
   (*found)++;
 }
 
@@ -82,7 +93,7 @@ carnot_status* carnot_apply_ranges(carnot_builder* builder) {
   warn(builder, &without, "layer without a range of its input stays in floating point",
        "layers without a range of their input stay in floating point");
   warn_of_unknown(builder, found);
-  return NULL;
+  return carnot_arena_status(&builder->graph->arena);
 }
 
 // What is written to a file stays quantized, whatever kernels this machine has.
