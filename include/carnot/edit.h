@@ -119,6 +119,8 @@ CARNOT_API carnot_status* carnot_layer_set_output_type(carnot_layer* layer, int 
                                                        carnot_dtype dtype) CARNOT_MUST_USE;
 // The type requested for output |index|; INVALID: none.
 CARNOT_API carnot_dtype carnot_layer_output_type(const carnot_layer* layer, int index);
+// True where INT8 can be requested for |layer|: a build quantizes it if its input has a range.
+CARNOT_API bool carnot_layer_takes_int8(const carnot_layer* layer);
 
 #ifdef __cplusplus
 }

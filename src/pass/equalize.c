@@ -112,7 +112,7 @@ static bool is_norm(const carnot_node* node, size_t channels) {
 }
 
 static bool is_layer(const carnot_node* node, size_t channels) {
-  if (node->precision != CARNOT_DTYPE_INVALID && node->precision != CARNOT_DTYPE_I8) return false;
+  if (carnot_dtype_is_half(node->precision)) return false;  // its range is small
   const carnot_value* bias = node->input_count > 2 ? node->inputs[2] : NULL;
   const bool is_conv = node->op == CARNOT_OP_CONV;
   if (!is_conv && !is_matrix_layer(node)) return false;

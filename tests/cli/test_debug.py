@@ -88,7 +88,7 @@ def test_half_layers_that_overflow_are_found(net: pathlib.Path) -> None:
     alone = re.findall(r"^(FAIL|ok)\s.*?(\w+)$", each.split("only one layer")[1].split("enough")[0], flags=re.M)
     verdicts = {layer: verdict for verdict, layer in alone}
     assert verdicts["product"] == "ok" and verdicts["enlarge"] == "FAIL" and verdicts["shrink"] == "FAIL", each
-    assert "which half type?" in fails("debug", "precision", net, code=2)
+    assert "which type? give --fp16, --bf16 or --int8" in fails("debug", "precision", net, code=2)
 
 
 def test_passes_and_backends(net: pathlib.Path) -> None:

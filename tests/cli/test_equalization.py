@@ -90,8 +90,9 @@ def test_a_cache_keeps_them_and_threads_do_not_matter(make, x, tmp_path):
     model, data = make(tmp_path / "m.onnx"), data_of(tmp_path / "data", x)
     for threads in ("1", "2"):
         cache = ("--calib", tmp_path / f"cache{threads}")
-        passes("build", model, "--int8", data, *cache, f"--threads={threads}", "--output", tmp_path / f"{threads}.plan", *FAST)
-        passes("build", model, "--int8", *cache, "--output", tmp_path / f"of{threads}.plan", *FAST)
+        given = ("build", model, "--int8", *cache, *FAST, "--output")
+        passes(*given, tmp_path / f"{threads}.plan", data, f"--threads={threads}")
+        passes(*given, tmp_path / f"of{threads}.plan")
     assert (tmp_path / "cache1").read_bytes() == (tmp_path / "cache2").read_bytes()
     plans = [(tmp_path / f"{name}.plan").read_bytes() for name in ("1", "2", "of1", "of2")]
     assert all(plan == plans[0] for plan in plans)
@@ -102,7 +103,7 @@ def numbers(line: str) -> np.ndarray:
 
 
 def depthwise_error(x: np.ndarray, w: np.ndarray, f: np.ndarray) -> float:
-    """The expected squared error of a depthwise convolution w [channels, elements] over x [channels, values] by factors f."""
+    """The expected squared error of a depthwise convolution: w [channels, elements], x [channels, values]."""
     step = (max(0, (x / f[:, None]).max()) - min(0, (x / f[:, None]).min())) / 255
     of_x = step**2 / 12 * ((w * f[:, None]) ** 2).sum()
     steps = np.abs(w).max(1) * f / 127
@@ -139,8 +140,7 @@ def test_factors_are_those_of_the_least_expected_error(tmp_path):
 
 def test_what_is_equalized_is_told(tmp_path):
     model = convolutions(tmp_path / "m.onnx")
-    done = carnot(
-        "build", model, "--int8", data_of(tmp_path / "data", SAMPLES), "--output", tmp_path / "m.plan", "--verbose", *FAST
-    )
+    data = data_of(tmp_path / "data", SAMPLES)
+    done = carnot("build", model, "--int8", data, "--output", tmp_path / "m.plan", "--verbose", *FAST)
     told = [line for line in (done.stderr + done.stdout).splitlines() if "with equal channels its layers have" in line]
     assert [line.split("tensor ")[1].split(":")[0] for line in told] == ["q", "s"], done.stderr

@@ -223,9 +223,9 @@ static carnot_status* build(const carnot_network* network, const cli_build_optio
     CLI_TRY_AT(carnot_timing_cache_load(cache, o->timing_cache_path), "timing cache %s",
                o->timing_cache_path);
   carnot_config_set_timing_cache(config, o->timing_cache_path ? cache : NULL);
-  carnot_ranges* ranges;
-  CLI_TRY(cli_calibrate(network, config, &o->calibration, &ranges));
-  carnot_config_set_ranges(config, ranges);
+  carnot_ranges* ranges = NULL;
+  if (!o->ranges) CLI_TRY(cli_calibrate(network, config, &o->calibration, &ranges));
+  carnot_config_set_ranges(config, o->ranges ? o->ranges : ranges);
   carnot_status* status = carnot_build_file(network, config, engine_path);
   carnot_ranges_destroy(ranges);
   cli_end_progress();

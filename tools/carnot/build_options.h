@@ -49,6 +49,7 @@ typedef struct cli_build_options {
   bool refit, strip, no_passes, fast_fp32;
   bool quantized;  // 8-bit types for layers with ranges; flags may set it
   cli_calibration calibration;
+  const carnot_ranges* ranges;  // found by a calibration before; NULL: as |calibration| says
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   const char* dump_pass;

@@ -20,7 +20,8 @@ const cli_flag cli_debug_flags[] = {
      "a folder of tensors saved as .npy by another program, instead of the reference kernels"},
     {"at", CLI_VALUE, CLI_WORKS, "TENSOR,…: where split cuts the model"},
     {"output-dir", CLI_VALUE, CLI_WORKS, "where reduce and split write their models"},
-    {"each", CLI_NO_VALUE, CLI_WORKS, "precision tries the layers one by one"},
+    {"each", CLI_NO_VALUE, CLI_WORKS,
+     "precision tries the layers one by one; with --int8 sorted by the error"},
     {"json", CLI_NO_VALUE, CLI_WORKS, "compare prints one JSON object, for report --errors"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };

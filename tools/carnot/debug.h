@@ -42,8 +42,8 @@ typedef struct debug_rows {
 } debug_rows;
 
 // Builds |model| as |build| says, sets the case's inputs and runs. |rows| (may be NULL) gets every
-// layer whose tensors are known by name, in order; *out_worst is the result that is furthest off
-// and *out_fails whether one is outside the tolerance.
+// layer whose tensors are known by name, in order; *out_worst is the result that is furthest off,
+// its |error| the largest of all results, and *out_fails whether one is outside the tolerance.
 carnot_status* debug_run(debug_case* c, const char* model, const cli_build_options* build,
                          debug_rows* rows, cli_tensor_diff* out_worst,
                          bool* out_fails) CARNOT_MUST_USE;
@@ -54,6 +54,8 @@ void debug_print_verdict(bool fails);
 carnot_status* debug_compare(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_passes(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_precision(debug_case* c) CARNOT_MUST_USE;
+// The same for 8 bits.
+carnot_status* debug_int8(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_backends(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_reduce(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_split(debug_case* c) CARNOT_MUST_USE;

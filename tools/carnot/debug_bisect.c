@@ -149,8 +149,9 @@ static carnot_status* bisect_both_ways(debug_case* c, layers* l, carnot_dtype ha
 }
 
 carnot_status* debug_precision(debug_case* c) {
+  if (c->build.quantized) return debug_int8(c);
   CLI_CHECK(c->build.typing.f16 || c->build.typing.bf16, INVALID_ARGUMENT,
-            "which half type? give --fp16 or --bf16");
+            "which type? give --fp16, --bf16 or --int8");
   carnot_dtype half = c->build.typing.f16 ? CARNOT_DTYPE_F16 : CARNOT_DTYPE_BF16;
   layers l = {0};
   const carnot_layer* first = carnot_network_first_layer(c->network);

@@ -1,4 +1,5 @@
 // The case of carnot debug: a model, its inputs, trusted tensors, and runs that are watched.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,7 @@ static carnot_status* judge(debug_case* c, const cli_session* session, cli_tenso
                             bool* out_fails) {
   const carnot_engine* engine = session->loaded.engine;
   *out_worst = (cli_tensor_diff){.cosine = 1};
+  double error = 0;
   *out_fails = false;
   for (uint32_t i = 0; i < carnot_engine_tensor_count(engine); i++) {
     carnot_tensor_info info;
@@ -165,7 +167,9 @@ static carnot_status* judge(debug_case* c, const cli_session* session, cli_tenso
     CLI_TRY(cli_tensor_compare(info.name, &got, &right, c->rtol, c->atol, &d));
     *out_fails |= d.outside > 0;
     if (d.max_abs >= out_worst->max_abs) *out_worst = d;
+    error = fmax(error, isnan(d.error) ? INFINITY : d.error);
   }
+  out_worst->error = error;
   return NULL;
 }
 

@@ -72,6 +72,7 @@ carnot_status* cli_tensor_write_npy(const char* path, const cli_tensor* tensor) 
 // NaN on both sides, agree.
 typedef struct cli_tensor_diff {
   double max_abs, max_rel, cosine, worst_a, worst_b;
+  double error;  // the root mean square of a - b by that of b; infinite where only b is 0
   int64_t worst, outside, count, not_finite;  // |not_finite|: on either side
 } cli_tensor_diff;
 // INVALID_ARGUMENT where the dimensions differ, UNSUPPORTED for text.

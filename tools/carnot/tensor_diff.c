@@ -14,7 +14,7 @@ carnot_status* cli_tensor_compare(const char* name, const cli_tensor* a, const c
   CLI_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
             "output %s is text, which is not compared", name);
   *out = (cli_tensor_diff){.count = cli_tensor_count(a), .worst = -1};
-  double dot = 0, aa = 0, bb = 0, worst = -1;
+  double dot = 0, aa = 0, bb = 0, gaps = 0, worst = -1;
   for (int64_t i = 0; i < out->count; i++) {
     double x = carnot_element_f64(a->dtype, a->data, (size_t)i),
            y = carnot_element_f64(b->dtype, b->data, (size_t)i);
@@ -25,13 +25,14 @@ carnot_status* cli_tensor_compare(const char* name, const cli_tensor* a, const c
     }
     double gap = fabs(x - y), over = gap - (atol + rtol * fabs(y));
     if (isnan(gap)) gap = INFINITY, over = INFINITY;
-    dot += x * y, aa += x * x, bb += y * y;
+    dot += x * y, aa += x * x, bb += y * y, gaps += gap * gap;
     if (over > 0) out->outside++;
     if (gap > out->max_abs) out->max_abs = gap;
     if (y != 0 && gap / fabs(y) > out->max_rel) out->max_rel = gap / fabs(y);
     if (gap > worst) worst = gap, out->worst = i, out->worst_a = x, out->worst_b = y;
   }
   out->cosine = aa > 0 && bb > 0 ? dot / (sqrt(aa) * sqrt(bb)) : aa == bb;
+  out->error = gaps > 0 ? sqrt(gaps / bb) : 0;
   return NULL;
 }
 

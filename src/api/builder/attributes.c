@@ -1,6 +1,7 @@
 // Attributes of layers and requests of precision.
 #include "api/builder/network.h"
 #include "carnot/edit.h"
+#include "pass/pass.h"
 
 const char* carnot_layer_operator(const carnot_layer* layer) {
   return carnot_node_row(layer)->name;
@@ -121,3 +122,5 @@ carnot_dtype carnot_layer_output_type(const carnot_layer* layer, int index) {
   bool there = index >= 0 && index < layer->output_count && layer->outputs[index];
   return there ? layer->outputs[index]->forced_dtype : CARNOT_DTYPE_INVALID;
 }
+
+bool carnot_layer_takes_int8(const carnot_layer* layer) { return carnot_takes_qdq(layer); }
