@@ -188,8 +188,13 @@ static bool is_layer(const carnot_node* node) {
 }
 
 bool carnot_takes_qdq(const carnot_node* node) {
+  return carnot_takes_qdq_in_f32(node) && node->inputs[1]->type.dtype == CARNOT_DTYPE_F32;
+}
+
+bool carnot_takes_qdq_in_f32(const carnot_node* node) {
   return is_layer(node) && is_weight(node->inputs[1]) &&
-         node->inputs[1]->type.dtype == CARNOT_DTYPE_F32 &&
+         (node->inputs[1]->type.dtype == CARNOT_DTYPE_F32 ||
+          carnot_dtype_is_half(node->inputs[1]->type.dtype)) &&
          (node->precision == CARNOT_DTYPE_INVALID || node->precision == CARNOT_DTYPE_I8);
 }
 

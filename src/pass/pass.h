@@ -118,6 +118,8 @@ carnot_status* carnot_pass_insert_qdq(carnot_graph* graph,
                                       const carnot_pass_options* options) CARNOT_MUST_USE;
 // True for a layer that insert_qdq quantizes where its first input has a range.
 bool carnot_takes_qdq(const carnot_node* node);
+// The same of a layer that may be in half precision, once it computes in FP32.
+bool carnot_takes_qdq_in_f32(const carnot_node* node);
 // FP32 layers are stored as options->half or the type requested for them (accelerator).
 carnot_status* carnot_pass_convert_to_mixed_precision(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -144,3 +144,24 @@ def test_what_is_equalized_is_told(tmp_path):
     done = carnot("build", model, "--int8", data, "--output", tmp_path / "m.plan", "--verbose", *FAST)
     told = [line for line in (done.stderr + done.stdout).splitlines() if "with equal channels its layers have" in line]
     assert [line.split("tensor ")[1].split(":")[0] for line in told] == ["q", "s"], done.stderr
+
+
+def test_networks_in_half_precision_have_them_too(tmp_path):
+    """On a CPU they compute in float32: factors are those of the same network with weights in float32."""
+    full, half, factors = convolutions(tmp_path / "m.onnx"), tmp_path / "half.onnx", {}
+    m = onnx.load(full)
+    for tensor in m.graph.initializer:
+        tensor.CopyFrom(nh.from_array(nh.to_array(tensor).astype(np.float16).astype(np.float32), tensor.name))
+    onnx.save(m, full)
+    for tensor in m.graph.initializer:
+        tensor.CopyFrom(nh.from_array(nh.to_array(tensor).astype(np.float16), tensor.name))
+    for value in (m.graph.input[0], m.graph.output[0]):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    onnx.save(m, half)
+    for path, dtype in ((full, np.float32), (half, np.float16)):
+        data = data_of(tmp_path / "data", SAMPLES.astype(np.float16).astype(dtype))
+        passes("build", path, "--int8", data, "--calib", tmp_path / "cache", "--output", tmp_path / "m.plan", *FAST)
+        line = next(line for line in (tmp_path / "cache").read_text().splitlines() if line.startswith("q: "))
+        factors[dtype] = numbers(line)[4:]
+    assert len(factors[np.float16]) == 12
+    assert np.allclose(factors[np.float16], factors[np.float32], rtol=1e-2)

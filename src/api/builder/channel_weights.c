@@ -4,7 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "carnot/data.h"
 #include "pass/pass.h"
+
+// Networks in half precision compute in FP32 here.
+static double weight(const carnot_tensor* w, size_t i) {
+  return w->dtype == CARNOT_DTYPE_F32 ? (double)((const float*)w->data)[i]
+                                      : carnot_element_f64(w->dtype, w->data, i);
+}
 
 // Adds the squared norm of the weights that |node| multiplies each channel of its input with.
 static void add_norms(const carnot_node* node, double* norms, size_t channels) {
@@ -26,7 +33,7 @@ static void add_norms(const carnot_node* node, double* norms, size_t channels) {
   if (!count || of * groups != (int64_t)channels || count % (groups * of * inner)) return;
   for (int64_t i = 0; i < count; i++) {
     int64_t group = node->op == CARNOT_OP_CONV ? i / (count / groups) : 0;
-    double value = (double)((const float*)w->data)[i];
+    double value = weight(w, (size_t)i);
     norms[group * of + i / inner % of] += value * value;
   }
 }
@@ -38,7 +45,7 @@ static int input_channel_axis(const carnot_node* node) {
 }
 
 static bool reads_in_8_bits(const carnot_use* use) {
-  return use->input == 0 && carnot_takes_qdq(use->node) && use->node->inputs[1]->constant;
+  return use->input == 0 && carnot_takes_qdq_in_f32(use->node) && use->node->inputs[1]->constant;
 }
 
 // The axis of the channels for every such reader, and their number; -1: there is not one.
@@ -86,9 +93,7 @@ static bool describe(const carnot_node* node, size_t channels, carnot_equalize_r
   const carnot_tensor* w = &node->inputs[1]->constant->tensor;
   const int64_t* dims = w->dims;
   *out = (carnot_equalize_reader){.groups = 1, .kernel = 1};
-  if (node->op == CARNOT_OP_CONV_TRANSPOSE || w->dtype != CARNOT_DTYPE_F32 || !w->data ||
-      carnot_tensor_count(w) == 0)
-    return false;
+  if (node->op == CARNOT_OP_CONV_TRANSPOSE || !w->data || carnot_tensor_count(w) == 0) return false;
   const carnot_op_row* row = carnot_node_row(node);
   const bool is_conv = node->op == CARNOT_OP_CONV;
   const bool by_rows = is_conv || carnot_attr_int(row, &node->attrs, "transB");
@@ -100,16 +105,16 @@ static bool describe(const carnot_node* node, size_t channels, carnot_equalize_r
 }
 
 static void find_largest(const carnot_node* node, carnot_equalize_reader* reader) {
-  const float* w = node->inputs[1]->constant->tensor.data;
+  const carnot_tensor* w = &node->inputs[1]->constant->tensor;
   const bool by_columns =
       node->op != CARNOT_OP_CONV && !carnot_attr_int(carnot_node_row(node), &node->attrs, "transB");
   for (size_t o = 0; o < reader->outputs; o++)
     for (size_t i = 0; i < reader->inputs; i++) {
-      const float* at =
-          by_columns ? w + i * reader->outputs + o : w + (o * reader->inputs + i) * reader->kernel;
-      float most = 0;
-      for (size_t k = 0; k < reader->kernel; k++) most = fmaxf(most, fabsf(at[k]));
-      reader->largest[o * reader->inputs + i] = most;
+      const size_t at =
+          by_columns ? i * reader->outputs + o : (o * reader->inputs + i) * reader->kernel;
+      double most = 0;
+      for (size_t k = 0; k < reader->kernel; k++) most = fmax(most, fabs(weight(w, at + k)));
+      reader->largest[o * reader->inputs + i] = (float)most;
     }
 }
 
