@@ -15,7 +15,7 @@ RNG = np.random.default_rng(3)
 def check(
     folder: pathlib.Path, nodes: list, constants: dict, shape: list[int], expected: list[int], tactics: list[str]
 ) -> None:
-    """The output has the expected size in the engine, only these tactics beside reformats, and the numbers are ONNX Runtime's."""
+    """The output has the expected size, only these tactics and reformats run, the numbers are ONNX Runtime's."""
     weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
