@@ -59,6 +59,10 @@ static carnot_sym invert(const element* e, carnot_sym s) {
   return make(e, CARNOT_SYM_NOT, s, carnot_sym_of(0));
 }
 
+static bool is_number(const element* e, carnot_sym s, double number) {
+  return carnot_sym_same(s, carnot_sym_float(e->t, number));
+}
+
 static bool float_element(const element* e, carnot_fn fn, carnot_sym* out) {
   carnot_sym x = e->v[0], y = e->v[1], none = carnot_sym_of(0);
   carnot_sym zero = carnot_sym_float(e->t, 0);
@@ -73,6 +77,11 @@ static bool float_element(const element* e, carnot_fn fn, carnot_sym* out) {
     case CARNOT_FN_CEIL: *out = make(e, CARNOT_SYM_F_CEIL, x, none); return true;
     case CARNOT_FN_ROUND: *out = make(e, CARNOT_SYM_F_ROUND, x, none); return true;
     case CARNOT_FN_SQRT: *out = make(e, CARNOT_SYM_F_SQRT, x, none); return true;
+    case CARNOT_FN_POW:  // as exporters write roots and squares
+      if (is_number(e, y, 0.5)) *out = make(e, CARNOT_SYM_F_SQRT, x, none);
+      if (is_number(e, y, 1)) *out = x;
+      if (is_number(e, y, 2)) *out = make(e, CARNOT_SYM_F_MUL, x, x);
+      return is_number(e, y, 0.5) || is_number(e, y, 1) || is_number(e, y, 2);
     case CARNOT_FN_LESS: *out = make(e, CARNOT_SYM_F_LT, x, y); return true;
     case CARNOT_FN_GREATER: *out = make(e, CARNOT_SYM_F_LT, y, x); return true;
     case CARNOT_FN_EQUAL: *out = make(e, CARNOT_SYM_F_EQ, x, y); return true;

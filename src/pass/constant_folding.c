@@ -1,5 +1,6 @@
 // Constant folding: computes nodes whose inputs are all constant by their reference kernels, and
-// values whose elements are known as plain integers.
+// values whose elements are known as plain integers. What reads a constant that arose is inferred
+// again: it may know more sizes now.
 #include "ops/evaluate.h"
 #include "pass/pass.h"
 #include "pass/quantized_region.h"
@@ -7,6 +8,57 @@
 // A result may be this much larger than what it is made of: a weight that a model makes by
 // ConstantOfShape is worth it.
 enum { kMaxGrowthBytes = 64 << 20 };
+
+// One sweep over the graph.
+typedef struct folding {
+  const carnot_pass_options* options;
+  bool* stale;      // by node id: an input changed since the node was inferred
+  bool is_changed;  // a body was inferred again: it may hold more to fold
+} folding;
+
+// The readers of |value| are inferred again when the sweep comes to them; for a reader in a body,
+// the node of the block of |value| that holds it.
+static void mark_readers(folding* f, const carnot_value* value) {
+  for (size_t i = 0; i < value->use_count; i++) {
+    const carnot_node* node = value->uses[i].node;
+    while (node->block != value->block && node->block->owner) node = node->block->owner;
+    f->stale[node->id] = true;
+  }
+}
+
+static void replace_by_constant(folding* f, carnot_value* value, carnot_value* constant) {
+  mark_readers(f, value);
+  carnot_value_replace(value, constant);
+}
+
+static bool same_elements(const carnot_value* a, const carnot_value* b) {
+  if (!a->syms || !b->syms) return !a->syms && !b->syms;
+  if (a->sym_count != b->sym_count) return false;
+  for (size_t i = 0; i < a->sym_count; i++)
+    if (!carnot_sym_same(a->syms[i], b->syms[i])) return false;
+  return true;
+}
+
+static carnot_status* infer_again(folding* f, carnot_node* node) {
+  if (!f->stale[node->id]) return NULL;
+  f->stale[node->id] = false;
+  if (node->op == CARNOT_OP_REGION) return NULL;
+  carnot_value* before;
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(&node->block->graph->arena, (size_t)node->output_count + 1,
+                              sizeof(carnot_value), "types before folding", &memory));
+  before = memory;
+  for (int i = 0; i < node->output_count; i++)
+    if (node->outputs[i]) before[i] = *node->outputs[i];
+  CARNOT_TRY(carnot_node_infer(node));
+  for (int i = 0; i < node->output_count; i++) {
+    const carnot_value* now = node->outputs[i];
+    if (now && !(carnot_same_dims(&before[i].type, &now->type) && same_elements(&before[i], now)))
+      mark_readers(f, now);
+  }
+  if (carnot_node_row(node)->flags & CARNOT_OP_CONTROL) f->is_changed = true;
+  return NULL;
+}
 
 // Made from weights that the user may change: refit must know how.
 static bool from_weights(const carnot_node* node) {
@@ -59,8 +111,8 @@ static carnot_status* make_constant(carnot_block* block, const carnot_tensor* te
   return NULL;
 }
 
-static carnot_status* fold_in(carnot_evaluator* evaluator, carnot_node* node,
-                              const carnot_pass_options* options, bool* out_folded) {
+static carnot_status* fold_in(folding* f, carnot_evaluator* evaluator, carnot_node* node,
+                              bool* out_folded) {
   carnot_rt_value** results =
       CARNOT_NEW_ARRAY(&evaluator->store, carnot_rt_value*, (size_t)node->output_count + 1);
   CARNOT_TRY(carnot_arena_status(&evaluator->store));
@@ -74,26 +126,25 @@ static carnot_status* fold_in(carnot_evaluator* evaluator, carnot_node* node,
     carnot_value* constant;
     status = make_constant(node->block, &results[i]->tensor, &constant);
     if (status) break;
-    if (options->refit && from_weights(node)) {
+    if (f->options->refit && from_weights(node)) {
       constant->constant->made_by = node;
       constant->constant->made_output = i;
     }
-    carnot_value_replace(node->outputs[i], constant);
+    replace_by_constant(f, node->outputs[i], constant);
   }
   return status;
 }
 
-static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* options,
-                                bool* out_folded) {
+static carnot_status* fold_node(folding* f, carnot_node* node, bool* out_folded) {
   carnot_evaluator evaluator;
-  CARNOT_TRY(carnot_evaluator_init(&evaluator, node->block->graph, options->executor, 1));
-  carnot_status* status = fold_in(&evaluator, node, options, out_folded);
+  CARNOT_TRY(carnot_evaluator_init(&evaluator, node->block->graph, f->options->executor, 1));
+  carnot_status* status = fold_in(f, &evaluator, node, out_folded);
   carnot_evaluator_deinit(&evaluator);
   return status;
 }
 
 // Small integer tensors whose elements infer knows as plain integers.
-static bool fold_known(carnot_node* node) {
+static bool fold_known(folding* f, carnot_node* node) {
   if (carnot_node_row(node)->flags & (CARNOT_OP_RANDOM | CARNOT_OP_SIDE_EFFECT)) return false;
   bool all = node->output_count > 0;
   for (int i = 0; all && i < node->output_count; i++) {
@@ -119,7 +170,7 @@ static bool fold_known(carnot_node* node) {
       if (element == -CARNOT_SYM_LIMIT) element = INT64_MIN;
       carnot_store_i64(tensor.dtype, tensor.data, e, element);
     }
-    carnot_value_replace(value, carnot_graph_constant(node->block, NULL, &tensor));
+    replace_by_constant(f, value, carnot_graph_constant(node->block, NULL, &tensor));
   }
   return true;
 }
@@ -140,12 +191,13 @@ static bool may_stay(const carnot_node* node) {
 }
 
 static carnot_status* fold_block(carnot_block* block, void* user) {
-  const carnot_pass_options* options = user;
+  folding* f = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
+    CARNOT_TRY(infer_again(f, node));
     if (may_stay(node)) continue;
-    bool folded = fold_known(node);
-    if (!folded && foldable(node)) CARNOT_TRY(fold_node(node, options, &folded));
+    bool folded = fold_known(f, node);
+    if (!folded && foldable(node)) CARNOT_TRY(fold_node(f, node, &folded));
     if (folded) carnot_node_remove(node);
   }
   return NULL;
@@ -177,23 +229,38 @@ static carnot_status* stays_integer(const carnot_pass_options* options, const ca
 // Weights that a kernel takes as integers stay integers. Its other operands must be folded before
 // it is asked.
 static carnot_status* fold_weights(carnot_block* block, void* user) {
-  const carnot_pass_options* options = user;
+  folding* f = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     bool stays, folded = false;
+    CARNOT_TRY(infer_again(f, node));
     if (!may_stay(node) || !foldable(node)) continue;
-    CARNOT_TRY(stays_integer(options, node, &stays));
-    if (!stays) CARNOT_TRY(fold_node(node, options, &folded));
+    CARNOT_TRY(stays_integer(f->options, node, &stays));
+    if (!stays) CARNOT_TRY(fold_node(f, node, &folded));
     if (folded) carnot_node_remove(node);
   }
   return NULL;
 }
 
+static carnot_status* sweep(carnot_graph* graph, folding* f,
+                            carnot_status* (*visit)(carnot_block* block, void* user)) {
+  void* memory;
+  size_t count = (size_t)graph->node_count + 1;
+  CARNOT_TRY(carnot_arena_try(&graph->arena, count, sizeof(bool), "marks of nodes", &memory));
+  f->stale = memset(memory, 0, count * sizeof(bool));
+  do {
+    f->is_changed = false;
+    CARNOT_TRY(carnot_each_block(graph->main, visit, f));
+  } while (f->is_changed);
+  return NULL;
+}
+
 carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
                                             const carnot_pass_options* options) {
-  CARNOT_TRY(carnot_each_block(graph->main, fold_block, (void*)options));
+  folding f = {.options = options};
+  CARNOT_TRY(sweep(graph, &f, fold_block));
   CARNOT_TRY(carnot_each_block(graph->main, separate_weights, (void*)options));
-  CARNOT_TRY(carnot_each_block(graph->main, fold_weights, (void*)options));
+  CARNOT_TRY(sweep(graph, &f, fold_weights));
   // What reads the weights that were folded.
-  return carnot_each_block(graph->main, fold_block, (void*)options);
+  return sweep(graph, &f, fold_block);
 }

@@ -3,8 +3,11 @@
 import pathlib
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
-from harness import fails
+from harness import fails, passes
+from onnx import helper
 from ort_compare import normal, same, write
 
 RNG = np.random.default_rng(11)
@@ -70,3 +73,35 @@ def test_grid_sample(mode: str, padding: str, align_corners: int, channels: int,
 def test_a_volume_is_sampled_by_the_reference(tmp_path: pathlib.Path) -> None:
     inputs = {"x": normal(2, 3, 5, 6, 7), "grid": RNG.uniform(-1.2, 1.2, (2, 4, 5, 6, 3)).astype(np.float32)}
     same(tmp_path, "reference", "GridSample", inputs, limit=1e-5)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
+def test_grid_sample_16(mode: str, padding: str, tmp_path: pathlib.Path) -> None:
+    """Opsets 16 to 19 have other words for the modes."""
+    inputs = {"x": normal(1, 3, 23, 31) / 20, "grid": RNG.uniform(-1, 1, (1, 40, 30, 2)).astype(np.float32)}
+    nodes = [helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding)]
+    path = save_grid_sample(tmp_path, nodes, inputs)
+    for name, value in inputs.items():
+        np.save(tmp_path / f"{name}.npy", value)
+    given = [part for name in inputs for part in ("--input", f"{name}={tmp_path / name}.npy")]
+    passes("run", path, *given, "--output-dir", tmp_path)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), session.run(None, inputs)[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("word", ["linear", "cubic", "lanczos"])
+def test_grid_sample_16_refuses_other_words(word: str, tmp_path: pathlib.Path) -> None:
+    inputs = {"x": normal(1, 3, 5, 5), "grid": normal(1, 4, 4, 2)}
+    nodes = [helper.make_node("GridSample", ["x", "grid"], ["y"], name="warp", mode=word)]
+    message = fails("run", save_grid_sample(tmp_path, nodes, inputs))
+    assert f'mode "{word}" must be bilinear, bicubic or nearest' in message
+    assert "warp" in message
+
+
+def save_grid_sample(folder: pathlib.Path, nodes: list, inputs: dict) -> pathlib.Path:
+    """A model of opset 16."""
+    infos = [helper.make_tensor_value_info(name, 1, value.shape) for name, value in inputs.items()]
+    graph = helper.make_graph(nodes, "g", infos, [helper.make_tensor_value_info("y", 1, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8), folder / "m.onnx")
+    return folder / "m.onnx"

@@ -67,15 +67,38 @@ static void handle_upsample_1(onnx_import* n) {
   handle_asymmetric(n, scales_of(n, scales, 4));
 }
 
+// Versions 16 to 19 say bilinear and bicubic for what later ones call linear and cubic.
+static void handle_grid_sample_16(onnx_import* n) {
+  carnot_attrs attrs = onnx_attrs_for(n, CARNOT_OP_GRID_SAMPLE);
+  carnot_strview mode = onnx_attr_text(n, "mode", "bilinear");
+  const char* word = carnot_view_is(mode, "bilinear")  ? "linear"
+                     : carnot_view_is(mode, "bicubic") ? "cubic"
+                     : carnot_view_is(mode, "nearest") ? "nearest"
+                                                       : NULL;
+  if (!word) {
+    ONNX_FAIL(n, INVALID_MODEL, "mode \"" CARNOT_VIEW_FMT "\" must be bilinear, bicubic or nearest",
+              CARNOT_VIEW_ARG(mode));
+    return;
+  }
+  carnot_attrs_set_text(&attrs, n->node.arena, "mode", word);
+  carnot_value* inputs[2] = {onnx_need(n, 0), onnx_need(n, 1)};
+  import_emit(&n->node, CARNOT_OP_GRID_SAMPLE, &attrs, inputs, 2, n->outputs, 1);
+}
+
 #define SAME(op_type, since, OP) \
   { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
 #define RESIZE(op_type, since, handler) \
   { "", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL }
 
 static const onnx_row kRows[] = {
-    RESIZE("Resize", 10, handle_resize_10),   RESIZE("Resize", 11, handle_resize),
-    RESIZE("Upsample", 1, handle_upsample_1), RESIZE("Upsample", 7, handle_upsample_7),
-    RESIZE("Upsample", 9, handle_resize_10),  SAME("GridSample", 16, GRID_SAMPLE),
-    SAME("AffineGrid", 20, AFFINE_GRID),      SAME("Col2Im", 18, COL2IM),
+    RESIZE("Resize", 10, handle_resize_10),
+    RESIZE("Resize", 11, handle_resize),
+    RESIZE("Upsample", 1, handle_upsample_1),
+    RESIZE("Upsample", 7, handle_upsample_7),
+    RESIZE("Upsample", 9, handle_resize_10),
+    {"", "GridSample", 16, handle_grid_sample_16, CARNOT_OP_GRID_SAMPLE, 0, NULL},
+    SAME("GridSample", 20, GRID_SAMPLE),
+    SAME("AffineGrid", 20, AFFINE_GRID),
+    SAME("Col2Im", 18, COL2IM),
 };
 const onnx_row_table onnx_rows_resample = ONNX_ROW_TABLE(kRows);
