@@ -241,12 +241,12 @@ static void run_gemm_weight_only(const void* given, unsigned long long far) {
 #define HOST_WEIGHT_ONLY(bits, groups, height, width, T)                     \
   HOST_KERNEL(gemm_weight_only_##bits##_##groups##_##height##x##width##_##T, \
               (run_gemm_weight_only<T, bits>), carnot_cuda_weight_only_params)
-#define HOST_WEIGHT_ONLY_TYPES(bits, groups, height, width) \
-  HOST_WEIGHT_ONLY(bits, groups, height, width, f32)        \
-  HOST_WEIGHT_ONLY(bits, groups, height, width, f16)        \
+#define HOST_WEIGHT_ONLY_TYPES(bits, groups, height, width, slices) \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, f32)                \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, f16)                \
   HOST_WEIGHT_ONLY(bits, groups, height, width, bf16)
-#define HOST_WEIGHT_ONLY_FORMS(height, width) \
-  CARNOT_CUDA_WEIGHT_ONLY_FORMS(HOST_WEIGHT_ONLY_TYPES, height, width)
+#define HOST_WEIGHT_ONLY_FORMS(height, width, slices) \
+  CARNOT_CUDA_WEIGHT_ONLY_FORMS(HOST_WEIGHT_ONLY_TYPES, height, width, slices)
 // ---- 8-bit integers ----
 
 static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long far) {

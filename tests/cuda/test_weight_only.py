@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from quantized_rule import RNG, Model
 
 TACTICS = ["cuda_gemm_weight_only_16", "cuda_gemm_weight_only_32"]
+WIDE = "cuda_gemm_weight_only_128"
 # Of the sum of magnitudes: the rounding of x and of the result, and, of float32, of the sums.
 EPSILON = {"": 2.0**-20, "--fp16": 2.0**-10, "--bf16": 2.0**-7}
 FLAGS = list(EPSILON)
@@ -23,7 +24,7 @@ def command(tactic: str):
     if device.why_absent():
         pytest.skip(device.why_absent())
     # The stand-in driver runs what it is given; on a GPU all others serve the rest.
-    choice = f"{tactic},copies" if is_stand_in() else "-" + ",".join(t for t in TACTICS if t != tactic)
+    choice = f"{tactic},copies" if is_stand_in() else "-" + ",".join(t for t in [*TACTICS, WIDE] if t != tactic)
 
     def run(*arguments: object) -> str:
         done = device.run(*arguments, CARNOT_CUDA_TACTICS=choice)
@@ -127,10 +128,14 @@ def test_matmul_nbits(
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize(
     ("rows", "tactic"),
-    [*((rows, TACTICS[0]) for rows in (1, 2, 7, 8, 9, 16, 17, 33, 64)), *((rows, TACTICS[1]) for rows in (1, 8, 11, 16))],
+    [
+        *((rows, TACTICS[0]) for rows in (1, 2, 7, 8, 9, 16)),
+        *((rows, TACTICS[1]) for rows in (1, 8, 11, 16)),
+        *((rows, WIDE) for rows in (9, 16, 17, 33, 64)),
+    ],
 )
 def test_rows(tmp_path: pathlib.Path, tactic: str, flag: str, bits: int, rows: int) -> None:
-    w = weights(72, 640, bits, 64, True)
+    w = weights(200, 640, bits, 64, True)
     x = activations(rows, 640)
     m = Model()
     y = nbits(m, m.input("x", x), w, True)
@@ -154,7 +159,8 @@ def test_dequantize_transposed(
         y, more = m.node("Add", y, m.constant(bias)), bias.astype(np.float64)
     if epilogue == "residual":
         y, more = m.node("Add", y, m.input("r", residual)), more + residual
-    got = build_and_run(m, tmp_path, y if epilogue in ("", "residual") else m.node(epilogue, y), TACTICS[0], flag)
+    tactic = TACTICS[0] if rows <= 16 else WIDE
+    got = build_and_run(m, tmp_path, y if epilogue in ("", "residual") else m.node(epilogue, y), tactic, flag)
     want = x.astype(np.float64) @ w.wide() + more
     bound = EPSILON[flag] * (np.abs(x) @ np.abs(w.wide()) + np.abs(bias) + np.abs(residual))
     if epilogue == "Relu":
@@ -214,6 +220,6 @@ def test_other_sizes_are_dequantized(tmp_path: pathlib.Path, rows: int, block: i
     m = Model()
     y = m.node("MatMul", m.input("x", x), m.node("Transpose", dequantized(m, w, T.UINT8)))
     flags = ("--backend=cuda", "--builderOptimizationLevel=0")
-    (got,), tactics = m.run(tmp_path, {y: np.float32}, command(TACTICS[0]), *flags)
-    assert TACTICS[0] not in tactics
+    (got,), tactics = m.run(tmp_path, {y: np.float32}, command(WIDE if rows > 16 else TACTICS[0]), *flags)
+    assert not any("weight_only" in t for t in tactics)
     near(got, x, w.wide(), "")

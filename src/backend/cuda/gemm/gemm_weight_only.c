@@ -7,11 +7,12 @@
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "tactic/problem/weight_only.h"
 
-enum { kMostRows = 64, kMaxColumns = 1 << 24, kColumnPad = 32, kOneBlock = 30 };
+enum { kMaxColumns = 1 << 24, kOneBlock = 30 };
 enum { WEIGHTS, SCALES, BIAS, ZEROS };  // constants; ZEROS may be missing
 
 typedef struct weight_only_config {
-  int columns;
+  int columns, slices;            // of a block
+  int64_t least_rows, most_rows;  // that it is offered for
 } weight_only_config;
 
 // Stored in engines.
@@ -39,9 +40,7 @@ static int64_t tiles_of(const weight_only_params* p) {
 static int64_t blocks_of(const weight_only_params* p) {
   return ((tiles_of(p) * steps_of_tile(p) - 1) >> p->shift) + 1;
 }
-static int64_t column_groups_of(const weight_only_params* p) {
-  return carnot_align_up((size_t)p->n, kColumnPad) / 16;
-}
+static int64_t column_groups_of(const weight_only_params* p) { return carnot_ceildiv(p->n, 16); }
 static size_t weight_bytes(const weight_only_params* p) {
   return (size_t)(column_groups_of(p) * tiles_of(p) * CARNOT_CUDA_WEIGHT_ONLY_TILE);
 }
@@ -145,10 +144,9 @@ static const char* weight_only_reject(carnot_problem* problem, char* reason, siz
   const carnot_operand_desc* a = &problem->inputs[p.x];
   int64_t rows = 1;
   for (int d = 0; d < a->rank - 1; d++) rows *= carnot_max_i64(1, a->dims[d]);
-  const int64_t most = config->columns == 16 ? kMostRows : 16;
-  if (rows > most)
-    return carnot_cuda_reject_reason(reason, size, "%lld rows, takes up to %lld", (long long)rows,
-                                     (long long)most);
+  if (rows < config->least_rows || rows > config->most_rows)
+    return carnot_cuda_reject_reason(reason, size, "%lld rows, takes %lld to %lld", (long long)rows,
+                                     (long long)config->least_rows, (long long)config->most_rows);
   carnot_cuda_want_row_major(problem);
   return NULL;
 }
@@ -318,7 +316,7 @@ static carnot_cuda_kernel_id kernel_of(int rows, int columns, int bits, int grou
     int rows, columns, bits, groups;
     carnot_cuda_kernel_id f32, f16, bf16;
   } kKernels[] = {
-#define ENTRY(bit_count, group_count, height, width)                                           \
+#define ENTRY(bit_count, group_count, height, width, slices)                                   \
   {height,                                                                                     \
    width,                                                                                      \
    bit_count,                                                                                  \
@@ -326,7 +324,7 @@ static carnot_cuda_kernel_id kernel_of(int rows, int columns, int bits, int grou
    CARNOT_CUDA_KERNEL_gemm_weight_only_##bit_count##_##group_count##_##height##x##width##_f32, \
    CARNOT_CUDA_KERNEL_gemm_weight_only_##bit_count##_##group_count##_##height##x##width##_f16, \
    CARNOT_CUDA_KERNEL_gemm_weight_only_##bit_count##_##group_count##_##height##x##width##_bf16},
-#define ENTRIES(height, width) CARNOT_CUDA_WEIGHT_ONLY_FORMS(ENTRY, height, width)
+#define ENTRIES(height, width, slices) CARNOT_CUDA_WEIGHT_ONLY_FORMS(ENTRY, height, width, slices)
       CARNOT_CUDA_WEIGHT_ONLY_SIZES(ENTRIES)
 #undef ENTRIES
 #undef ENTRY
@@ -352,20 +350,26 @@ static carnot_status* weight_only_configure(const carnot_step_view* step,
   CARNOT_TRY(check_operands(p, inputs, &outputs[0]));
   const int64_t rows = carnot_dims_count(outputs[0].dims, outputs[0].rank - 1);
   const int groups = groups_of(p);
-  const int height = rows <= 8 ? 8 : rows <= 16 || config->columns > 16 ? 16 : 64;
-  *s = (weight_only_state){
-      .params = {.rows = rows,
-                 .columns = (int)p->n,
-                 .depth = (int)p->k,
-                 .tiles = (int)tiles_of(p),
-                 .blocks = (int)blocks_of(p),
-                 .shift = p->shift,
-                 .zero = (unsigned)p->zero * 0x10001u,
-                 .has_half_scales = p->has_half_scales,
-                 .activation = p->activation,
-                 .low = p->low,
-                 .high = p->high},
-      .shared_bytes = (size_t)CARNOT_CUDA_WEIGHT_ONLY_SHARED(config->columns, groups)};
+  const int least = config->columns == 128 ? 16 : 8, most = config->columns == 128 ? 64 : 16,
+            height = rows <= least ? least : most,
+            across = CARNOT_CUDA_WEIGHT_ONLY_ACROSS(config->columns, config->slices);
+  const int64_t ring = (int64_t)CARNOT_CUDA_WEIGHT_ONLY_STAGES(across) *
+                       CARNOT_CUDA_WEIGHT_ONLY_SLOT(across, groups) *
+                       (CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32),
+                sums = (int64_t)config->slices * height * config->columns * (int64_t)sizeof(float);
+  *s = (weight_only_state){.params = {.rows = rows,
+                                      .columns = (int)p->n,
+                                      .depth = (int)p->k,
+                                      .column_groups = (int)column_groups_of(p),
+                                      .tiles = (int)tiles_of(p),
+                                      .blocks = (int)blocks_of(p),
+                                      .shift = p->shift,
+                                      .zero = (unsigned)p->zero * 0x10001u,
+                                      .has_half_scales = p->has_half_scales,
+                                      .activation = p->activation,
+                                      .low = p->low,
+                                      .high = p->high},
+                           .shared_bytes = (size_t)carnot_max_i64(ring, sums)};
   s->grid[0] = carnot_ceildiv(p->n, config->columns);
   s->grid[1] = carnot_ceildiv(rows, height), s->grid[2] = 1;
   CARNOT_CHECK(s->grid[1] <= 65535, UNSUPPORTED, "%lld rows", (long long)rows);
@@ -406,19 +410,20 @@ static void weight_only_work(const carnot_problem* problem, double* out_flops, d
                    carnot_dtype_bits(scales->format.dtype) / 8;
 }
 
-#define WEIGHT_ONLY_TACTIC(width)                              \
-  const carnot_tactic carnot_cuda_gemm_weight_only_##width = { \
-      .name = "cuda_gemm_weight_only_" #width,                 \
-      .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,                   \
-      .config = &(const weight_only_config){width},            \
-      .numerics = CARNOT_NUMERICS_EXACT,                       \
-      .device = true,                                          \
-      .reject = weight_only_reject,                            \
-      .prepare = weight_only_prepare,                          \
-      .validate = weight_only_validate,                        \
-      .uses_input = weight_only_uses_input,                    \
-      .configure = weight_only_configure,                      \
-      .run = weight_only_run,                                  \
+#define WEIGHT_ONLY_TACTIC(width, ...)                           \
+  const carnot_tactic carnot_cuda_gemm_weight_only_##width = {   \
+      .name = "cuda_gemm_weight_only_" #width,                   \
+      .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,                     \
+      .config = &(const weight_only_config){width, __VA_ARGS__}, \
+      .numerics = CARNOT_NUMERICS_EXACT,                         \
+      .device = true,                                            \
+      .reject = weight_only_reject,                              \
+      .prepare = weight_only_prepare,                            \
+      .validate = weight_only_validate,                          \
+      .uses_input = weight_only_uses_input,                      \
+      .configure = weight_only_configure,                        \
+      .run = weight_only_run,                                    \
       .work = weight_only_work};
-WEIGHT_ONLY_TACTIC(16)
-WEIGHT_ONLY_TACTIC(32)
+WEIGHT_ONLY_TACTIC(16, .slices = 8, .least_rows = 0, .most_rows = 16)
+WEIGHT_ONLY_TACTIC(32, .slices = 8, .least_rows = 0, .most_rows = 16)
+WEIGHT_ONLY_TACTIC(128, .slices = 2, .least_rows = 9, .most_rows = 64)

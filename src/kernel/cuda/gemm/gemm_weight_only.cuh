@@ -101,21 +101,20 @@ DEVICE void unpack_bytes(const u32* w, const u32* zero, u32* a, bf16*) {
   }
 }
 
-template <class T, int BITS, int GROUPS, int ROWS, int COLUMNS>
+template <class T, int BITS, int GROUPS, int ROWS, int COLUMNS, int SLICES>
 struct gemm_weight_only {
   typedef weight_only_type<T> type;
   typedef typename type::number number;
   enum {
-    ACROSS = COLUMNS / 16,
+    ACROSS = CARNOT_CUDA_WEIGHT_ONLY_ACROSS(COLUMNS, SLICES),
     DOWN = ROWS / 8,
     STEPS = BITS == 4 ? 4 : 2,  // of a tile
-    STAGES = CARNOT_CUDA_WEIGHT_ONLY_STAGES(COLUMNS),
-    SLOT = CARNOT_CUDA_WEIGHT_ONLY_SLOT(COLUMNS, GROUPS),
-    WARPS = CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32
+    STAGES = CARNOT_CUDA_WEIGHT_ONLY_STAGES(ACROSS),
+    SLOT = CARNOT_CUDA_WEIGHT_ONLY_SLOT(ACROSS, GROUPS)
   };
   const carnot_cuda_weight_only_params& p;
   char* ring;
-  int lane, warp;
+  int lane, slice, part;  // |part|: of the block's columns
   i64 m0;
   f32 sums[DOWN][ACROSS][4];
 
@@ -135,7 +134,9 @@ struct gemm_weight_only {
     if (tile < p.tiles)
 #pragma unroll
       for (int c = 0; c < ACROSS; c++) {
-        i64 column_group = (i64)blockIdx.x * ACROSS + c;
+        // Behind the last one it is read again, and its sums are dropped.
+        i64 column_group =
+            lo((int)blockIdx.x * (COLUMNS / 16) + part * ACROSS + c, p.column_groups - 1);
         cp_async16(shared_address(weights_at(stage, c)),
                    (const char*)p.w + (column_group * p.tiles + tile) * 512 + lane * 16, 16);
 #pragma unroll
@@ -177,6 +178,7 @@ struct gemm_weight_only {
           unpack_bytes(w.two + 2 * s, zero, a[s], (number*)0);
     }
   }
+  // Operand B of a tile, rows 8d to 8d + 7; zero outside of x.
   DEVICE_ONLY void read_x(int tile, int d, u32 (*b)[type::PARTS][2]) {
     i64 row = m0 + d * 8 + lane / 4;
     bool aligned = p.depth % 4 == 0;
@@ -189,7 +191,15 @@ struct gemm_weight_only {
         type::read(p.x, row * p.depth + k, p.depth - k, aligned, b[s]);
     }
   }
-  DEVICE_ONLY void multiply(int tile, int stage) {
+  // |first|: operand B of the first rows.
+  static DEVICE_ONLY void copy(u32 (*to)[type::PARTS][2], const u32 (*from)[type::PARTS][2]) {
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+      for (int i = 0; i < type::PARTS; i++)
+        to[s][i][0] = from[s][i][0], to[s][i][1] = from[s][i][1];
+  }
+  DEVICE_ONLY void multiply(int tile, int stage, const u32 (*first)[type::PARTS][2]) {
     u32 a[ACROSS][STEPS][4];
     f32 scales[ACROSS][GROUPS][2];
 #pragma unroll
@@ -197,7 +207,10 @@ struct gemm_weight_only {
 #pragma unroll
     for (int d = 0; d < DOWN; d++) {
       u32 b[STEPS][type::PARTS][2];
-      read_x(tile, d, b);
+      if (d)
+        read_x(tile, d, b);
+      else
+        copy(b, first);
 #pragma unroll
       for (int c = 0; c < ACROSS; c++)
 #pragma unroll
@@ -214,7 +227,7 @@ struct gemm_weight_only {
         }
     }
   }
-  // Sums of all warps in their order, then bias, residual and activation.
+  // Sums of all slices in their order, then bias, residual and activation.
   DEVICE_ONLY void finish(f32* all) {
     __syncthreads();
 #pragma unroll
@@ -223,8 +236,8 @@ struct gemm_weight_only {
       for (int c = 0; c < ACROSS; c++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-          all[(warp * ROWS + d * 8 + lane % 4 * 2 + e % 2) * COLUMNS + c * 16 + e / 2 * 8 +
-              lane / 4] = sums[d][c][e];
+          all[(slice * ROWS + d * 8 + lane % 4 * 2 + e % 2) * COLUMNS + (part * ACROSS + c) * 16 +
+              e / 2 * 8 + lane / 4] = sums[d][c][e];
     __syncthreads();
     for (int i = threadIdx.x; i < ROWS * COLUMNS; i += CARNOT_CUDA_WEIGHT_ONLY_THREADS) {
       i64 m = m0 + i / COLUMNS;
@@ -232,7 +245,7 @@ struct gemm_weight_only {
       if (m >= p.rows || n >= p.columns) continue;
       f32 v = 0;
 #pragma unroll
-      for (int w = 0; w < WARPS; w++) v += all[w * ROWS * COLUMNS + i];
+      for (int s = 0; s < SLICES; s++) v += all[s * ROWS * COLUMNS + i];
       i64 at = m * p.columns + n;
       if (p.bias) v += p.bias[n];
       if (p.residual) v += load(((const T*)p.residual)[at]);
@@ -241,8 +254,9 @@ struct gemm_weight_only {
   }
   DEVICE_ONLY void run() {
     extern __shared__ __align__(16) char memory[];
-    lane = threadIdx.x % 32, warp = threadIdx.x / 32, m0 = (i64)blockIdx.y * ROWS;
-    ring = memory + warp * STAGES * SLOT;
+    const int warp = threadIdx.x / 32;
+    lane = threadIdx.x % 32, slice = warp % SLICES, part = warp / SLICES;
+    m0 = (i64)blockIdx.y * ROWS, ring = memory + warp * STAGES * SLOT;
 #pragma unroll
     for (int d = 0; d < DOWN; d++)
 #pragma unroll
@@ -250,13 +264,21 @@ struct gemm_weight_only {
 #pragma unroll
         for (int e = 0; e < 4; e++) sums[d][c][e] = 0;
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++) fetch(warp + s * WARPS, s);
+    for (int s = 0; s < STAGES - 1; s++) fetch(slice + s * SLICES, s);
     wait_for_previous();
+    u32 b[STEPS][type::PARTS][2];
+    read_x(slice, 0, b);
     int stage = 0;
-    for (int tile = warp; tile < p.tiles; tile += WARPS) {
+    for (int first = 0; first < p.tiles; first += SLICES) {
+      // Warps that read the same x at the same time find it in the cache next to them.
+      if (SLICES < 8) __syncthreads();
+      const int tile = first + slice;
       cp_async_wait<STAGES - 2>();
-      fetch(tile + (STAGES - 1) * WARPS, stage ? stage - 1 : STAGES - 1);
-      multiply(tile, stage);
+      fetch(tile + (STAGES - 1) * SLICES, stage ? stage - 1 : STAGES - 1);
+      u32 next[STEPS][type::PARTS][2];
+      read_x(tile + SLICES, 0, next);
+      if (tile < p.tiles) multiply(tile, stage, b);
+      copy(b, next);
       stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
     cp_async_wait<0>();
