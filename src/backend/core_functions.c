@@ -18,6 +18,7 @@
 #include "tactic/problem/pool.h"
 #include "tactic/problem/quantized.h"
 #include "tactic/problem/quantized_mean.h"
+#include "tactic/problem/weight_only.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {

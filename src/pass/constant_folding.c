@@ -206,7 +206,7 @@ static carnot_status* fold_block(carnot_block* block, void* user) {
 // Gives each MatMul and Gemm that a kernel takes with its integer weights a dequantize node of its
 // own, so that what else reads the weights can be folded.
 static carnot_status* separate_weights(carnot_block* block, void* user) {
-  carnot_node* nodes[3];
+  carnot_node* nodes[4];
   int count;
   for (carnot_node* node = block->first; node; node = node->next)
     CARNOT_TRY(carnot_take_weights(user, node, nodes, &count));
@@ -215,7 +215,7 @@ static carnot_status* separate_weights(carnot_block* block, void* user) {
 
 static carnot_status* stays_integer(const carnot_pass_options* options, const carnot_node* node,
                                     bool* out) {
-  carnot_node *nodes[3], *reader = quantized_reader(node);
+  carnot_node *nodes[4], *reader = quantized_reader(node);
   int count = 0;
   *out = false;
   if (reader) CARNOT_TRY(carnot_accepts_quantized(options, reader, out));

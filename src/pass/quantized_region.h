@@ -41,9 +41,9 @@ carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carn
                                         bool* out) CARNOT_MUST_USE;
 
 // Where a kernel of the target takes |anchor|, a MatMul or Gemm, by constant weights that are
-// dequantized, writes the nodes before it to |nodes| [2]: the dequantize node, and the transpose
-// between, if any. What others read too is copied first. *out_count is 0, and the graph as it was,
-// where no kernel does.
+// dequantized, writes the nodes before it to |nodes| [4], followed by |anchor|: the dequantize
+// node, and the transpose and the cast between, if any. What others read too is copied first.
+// *out_count is 0, and the graph as it was, where no kernel does.
 carnot_status* carnot_take_weights(const carnot_pass_options* options, carnot_node* anchor,
                                    carnot_node** nodes, int* out_count) CARNOT_MUST_USE;
 // A MatMul or Gemm whose constant weights |dequantize| makes, directly or transposed; NULL: none.

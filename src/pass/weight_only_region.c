@@ -1,5 +1,5 @@
-// Collects regions of float activations by integer weights: [dequantize w, transpose, MatMul or
-// Gemm]. The weights stay integers where a kernel takes them so.
+// Collects regions of float activations by integer weights: [dequantize w, transpose, cast, MatMul
+// or Gemm]. The weights stay integers where a kernel takes them so.
 #include "pass/quantized_region.h"
 
 static bool is_constant(const carnot_node* node, int input) {
@@ -13,16 +13,24 @@ static carnot_node* producer_of(const carnot_node* reader, int input, carnot_op 
   return from && from->op == op && from->block == reader->block ? from : NULL;
 }
 
-// The dequantize node of the constant weights of |anchor|, and the transpose between; NULL: none.
-static carnot_node* weights_of(const carnot_node* anchor, carnot_node** out_transpose) {
-  *out_transpose = NULL;
+enum { kMostWeightNodes = 3 };
+
+// The nodes that make the constant weights of |anchor| from integers, the last one first: a cast to
+// half precision, a transpose, the dequantize node. Their count; 0: none.
+static int weights_of(const carnot_node* anchor, carnot_node* nodes[kMostWeightNodes]) {
+  static const carnot_op kBetween[] = {CARNOT_OP_CAST, CARNOT_OP_TRANSPOSE};
   if ((anchor->op != CARNOT_OP_MATMUL && anchor->op != CARNOT_OP_GEMM) || anchor->output_count != 1)
-    return NULL;
-  *out_transpose = producer_of(anchor, 1, CARNOT_OP_TRANSPOSE);
-  carnot_node* from = *out_transpose ? producer_of(*out_transpose, 0, CARNOT_OP_DEQUANTIZE_LINEAR)
-                                     : producer_of(anchor, 1, CARNOT_OP_DEQUANTIZE_LINEAR);
-  if (!from || from->inputs[0]->type.rank != 2) return NULL;
-  return is_constant(from, 0) && is_constant(from, 1) && is_constant(from, 2) ? from : NULL;
+    return 0;
+  const carnot_node* reader = anchor;
+  int count = 0;
+  for (int i = 0; i < kMostWeightNodes - 1; i++) {
+    carnot_node* node = producer_of(reader, reader == anchor, kBetween[i]);
+    if (node) reader = nodes[count++] = node;
+  }
+  carnot_node* from = producer_of(reader, reader == anchor, CARNOT_OP_DEQUANTIZE_LINEAR);
+  if (!from || from->inputs[0]->type.rank != 2) return 0;
+  nodes[count++] = from;
+  return is_constant(from, 0) && is_constant(from, 1) && is_constant(from, 2) ? count : 0;
 }
 
 // |node| itself where |reader| alone reads it, else a copy for |reader|.
@@ -48,42 +56,38 @@ static void undo_copy(carnot_node* original, carnot_node* copy, carnot_node* rea
 carnot_status* carnot_take_weights(const carnot_pass_options* options, carnot_node* anchor,
                                    carnot_node** nodes, int* out_count) {
   *out_count = 0;
-  carnot_node *transpose, *dequantize = weights_of(anchor, &transpose);
-  if (!dequantize || !options->accepts) return NULL;
-  carnot_node *reader = anchor, *turn = NULL, *own;
-  if (transpose) {
-    CARNOT_TRY(own_copy(transpose, anchor, 1, &turn));
-    reader = turn;
+  carnot_node *shared[kMostWeightNodes], *own[kMostWeightNodes];
+  const int count = weights_of(anchor, shared);
+  if (!count || !options->accepts) return NULL;
+  for (int i = 0; i < count; i++) {
+    CARNOT_TRY(own_copy(shared[i], i ? own[i - 1] : anchor, !i, &own[i]));
+    nodes[count - 1 - i] = own[i];
   }
-  CARNOT_TRY(own_copy(dequantize, reader, transpose ? 0 : 1, &own));
-  int count = 0;
-  nodes[count++] = own;
-  if (turn) nodes[count++] = turn;
   nodes[count] = anchor;
   if (carnot_pass_accepts(options, nodes, count + 1)) {
     *out_count = count;
     return NULL;
   }
-  undo_copy(dequantize, own, reader, transpose ? 0 : 1);
-  if (transpose) undo_copy(transpose, turn, anchor, 1);
+  for (int i = count - 1; i >= 0; i--) undo_copy(shared[i], own[i], i ? own[i - 1] : anchor, !i);
   return NULL;
 }
 
-static bool reads_as_weights(const carnot_node* reader, const carnot_node* dequantize) {
-  carnot_node* transpose;
-  return weights_of(reader, &transpose) == dequantize;
+// A reader of |value|, which |dequantize| makes, possibly through |depth| nodes between.
+static carnot_node* reader_through(const carnot_value* value, const carnot_node* dequantize,
+                                   int depth) {
+  for (size_t i = 0; i < value->use_count; i++) {
+    carnot_node *reader = value->uses[i].node, *nodes[kMostWeightNodes];
+    const int count = weights_of(reader, nodes);
+    if (count && nodes[count - 1] == dequantize) return reader;
+    if (!depth || (reader->op != CARNOT_OP_TRANSPOSE && reader->op != CARNOT_OP_CAST)) continue;
+    carnot_node* behind = reader_through(reader->outputs[0], dequantize, depth - 1);
+    if (behind) return behind;
+  }
+  return NULL;
 }
 
 carnot_node* carnot_weights_reader(const carnot_node* dequantize) {
-  if (dequantize->op != CARNOT_OP_DEQUANTIZE_LINEAR) return NULL;
-  const carnot_value* value = dequantize->outputs[0];
-  for (size_t i = 0; i < value->use_count; i++) {
-    carnot_node* reader = value->uses[i].node;
-    if (reads_as_weights(reader, dequantize)) return reader;
-    if (reader->op != CARNOT_OP_TRANSPOSE) continue;
-    const carnot_value* turned = reader->outputs[0];
-    for (size_t k = 0; k < turned->use_count; k++)
-      if (reads_as_weights(turned->uses[k].node, dequantize)) return turned->uses[k].node;
-  }
-  return NULL;
+  return dequantize->op == CARNOT_OP_DEQUANTIZE_LINEAR
+             ? reader_through(dequantize->outputs[0], dequantize, kMostWeightNodes - 1)
+             : NULL;
 }

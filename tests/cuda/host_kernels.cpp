@@ -63,6 +63,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/conv/depthwise_int8.cuh"
 #include "kernel/cuda/copy/copy_params.h"
 #include "kernel/cuda/gemm/gemm_int8_params.h"
+#include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
@@ -203,6 +204,49 @@ static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
 #define HOST_TMA(height, width)                                                                  \
   HOST_KERNEL(gemm_tma_##height##x##width##_f16, run_gemm_tma<f16>, carnot_cuda_gemm_tma_params) \
   HOST_KERNEL(gemm_tma_##height##x##width##_bf16, run_gemm_tma<bf16>, carnot_cuda_gemm_tma_params)
+// ---- packed integer weights with scales ----
+
+// Word, byte and nibble of weight (n, k) by gemm_weight_only_params.h, and its scale.
+template <class T, int BITS>
+static void run_gemm_weight_only(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_weight_only_params>(given, far);
+  bring_near(p.scales, far);
+  bring_near(p.zeros, far);
+  bring_near(p.residual, far);
+  const T *x = (const T*)p.x, *residual = (const T*)p.residual;
+  const int depth = BITS == 4 ? 64 : 32;
+  std::vector<f64> w((size_t)p.depth);
+  for (i64 n = 0; n < p.columns; n++) {
+    for (int k = 0; k < p.depth; k++) {
+      const u8* lane =
+          (const u8*)p.w + (n / 16 * p.tiles + k / depth) * 512 + (n % 8 * 4 + k % 16 / 4) * 16;
+      int step = k % depth / 16, upper = n / 8 % 2, nibble = k % 2 * 4 + k / 2 % 2 * 2 + upper;
+      int q = BITS == 4 ? lane[step * 4 + nibble / 2] >> nibble % 2 * 4 & 15
+                        : lane[step * 8 + upper * 4 + k % 4];
+      i64 at = (n / 16 * p.blocks + (k / 16 >> p.shift)) * 8 + n % 8;
+      int zero = p.zeros ? p.zeros[at] >> upper * 16 & 0xffff : p.zero & 0xffff;
+      f32 scale = p.has_half_scales ? load(((const f16*)p.scales)[at * 2 + upper])
+                                    : ((const f32*)p.scales)[at * 2 + upper];
+      w[(size_t)k] = (f64)(q - zero) * scale;
+    }
+    for (i64 m = 0; m < p.rows; m++) {
+      f64 sum = p.bias ? p.bias[n] : 0;
+      for (int k = 0; k < p.depth; k++) sum += w[(size_t)k] * load(x[m * p.depth + k]);
+      if (residual) sum += load(residual[m * p.columns + n]);
+      ((T*)p.y)[m * p.columns + n] =
+          store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
+    }
+  }
+}
+#define HOST_WEIGHT_ONLY(bits, groups, height, width, T)                     \
+  HOST_KERNEL(gemm_weight_only_##bits##_##groups##_##height##x##width##_##T, \
+              (run_gemm_weight_only<T, bits>), carnot_cuda_weight_only_params)
+#define HOST_WEIGHT_ONLY_TYPES(bits, groups, height, width, slices) \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, f32)                \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, f16)                \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, bf16)
+#define HOST_WEIGHT_ONLY_FORMS(height, width, slices) \
+  CARNOT_CUDA_WEIGHT_ONLY_FORMS(HOST_WEIGHT_ONLY_TYPES, height, width, slices)
 // ---- 8-bit integers ----
 
 static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long far) {
@@ -520,6 +564,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(HOST_INT8_PINGPONG)
   CARNOT_CUDA_CONV_STEMS_INT8(HOST_STEM_INT8)
   CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
+  CARNOT_CUDA_WEIGHT_ONLY_SIZES(HOST_WEIGHT_ONLY_FORMS)
   CARNOT_CUDA_DEPTHWISE_INT8_SPANS(HOST_DEPTHWISE_INT8)
   HOST_KERNEL(depthwise_int8_u8, (run_depthwise_int8<u8, 0, 1, 0>),
               carnot_cuda_depthwise_int8_params)

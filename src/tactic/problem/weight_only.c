@@ -10,14 +10,20 @@ static const carnot_plan_node* node_making(const carnot_region* region, uint32_t
   return NULL;
 }
 
-// The dequantize node behind input 1 of |anchor|, and whether a transpose lies between.
+// The dequantize node behind input 1 of |anchor|, whether a transpose lies between, and how many
+// nodes do.
 static const carnot_plan_node* dequantize_of(const carnot_region* region,
-                                             const carnot_plan_node* anchor, bool* out_transposed) {
-  *out_transposed = false;
+                                             const carnot_plan_node* anchor, bool* out_transposed,
+                                             uint32_t* out_between) {
+  *out_transposed = false, *out_between = 0;
   const carnot_plan_node* node =
       anchor->input_count > 1 ? node_making(region, anchor->inputs[1]) : NULL;
+  if (node && node->op == CARNOT_OP_CAST) {
+    ++*out_between;
+    node = node_making(region, node->inputs[0]);
+  }
   if (node && node->op == CARNOT_OP_TRANSPOSE) {
-    *out_transposed = true;
+    *out_transposed = true, ++*out_between;
     node = node_making(region, node->inputs[0]);
   }
   return node && node->op == CARNOT_OP_DEQUANTIZE_LINEAR ? node : NULL;
@@ -26,12 +32,14 @@ static const carnot_plan_node* dequantize_of(const carnot_region* region,
 const carnot_plan_node* carnot_weight_only_anchor(const carnot_region* region,
                                                   uint32_t* out_index) {
   bool transposed;
+  uint32_t between;
   for (uint32_t n = 0; n < region->node_count; n++) {
     const carnot_plan_node* node = &region->nodes[n];
     if (!carnot_is_gemm(node->op)) continue;
     *out_index = n;
-    return dequantize_of(region, node, &transposed) && !node_making(region, node->inputs[0]) ? node
-                                                                                             : NULL;
+    const bool takes =
+        dequantize_of(region, node, &transposed, &between) && !node_making(region, node->inputs[0]);
+    return takes ? node : NULL;
   }
   return NULL;
 }
@@ -42,9 +50,10 @@ static bool swaps_two_axes(const carnot_plan_node* node) {
   return !perm || (count == 2 && perm[0] == 1 && perm[1] == 0);
 }
 
-// Nodes before the anchor: the dequantize node, and the transpose.
-static const char* check_nodes(const carnot_region* region, uint32_t anchor, bool transposed) {
-  if (anchor != (transposed ? 2u : 1u)) return "other nodes before the GEMM";
+// Nodes before the anchor: the dequantize node, and |between| of which one may be a transpose.
+static const char* check_nodes(const carnot_region* region, uint32_t anchor, bool transposed,
+                               uint32_t between) {
+  if (anchor != between + 1) return "other nodes before the GEMM";
   if (transposed && !swaps_two_axes(&region->nodes[1])) return "the transpose moves no two axes";
   return NULL;
 }
@@ -62,7 +71,8 @@ static const char* read_operands(const carnot_problem* problem, const carnot_pla
   const carnot_operand_desc *w = known_input(problem, out->weights),
                             *s = known_input(problem, out->scales);
   if (!w || w->rank != 2) return "the weights are no constant matrix";
-  if (!s || s->format.dtype != CARNOT_DTYPE_F32) return "the scales are no constant float32";
+  if (!s || !(s->format.dtype == CARNOT_DTYPE_F32 || carnot_dtype_is_half(s->format.dtype)))
+    return "the scales are no constant floats";
   if (out->zeros != CARNOT_PLAN_NONE) {
     const carnot_operand_desc* z = known_input(problem, out->zeros);
     if (!z || z->format.dtype != w->format.dtype ||
@@ -114,8 +124,9 @@ const char* carnot_weight_only_read(const carnot_problem* problem, carnot_weight
   const carnot_plan_node* node = carnot_weight_only_anchor(region, &out->anchor);
   if (!node) return "";
   bool transposed;
-  const carnot_plan_node* dequantize = dequantize_of(region, node, &transposed);
-  const char* why = check_nodes(region, out->anchor, transposed);
+  uint32_t between;
+  const carnot_plan_node* dequantize = dequantize_of(region, node, &transposed, &between);
+  const char* why = check_nodes(region, out->anchor, transposed, between);
   if (!why) why = read_operands(problem, dequantize, out);
   if (!why)
     why = carnot_gemm_read_at(region, out->anchor, out->weights, problem->input_count, &out->gemm);
@@ -142,7 +153,8 @@ static size_t scale_index(const carnot_weight_only_problem* view, int64_t b, int
 
 float carnot_weight_only_scale(const carnot_problem* problem,
                                const carnot_weight_only_problem* view, int64_t b, int64_t n) {
-  return ((const float*)problem->inputs[view->scales].tensor->data)[scale_index(view, b, n)];
+  const carnot_operand_desc* s = &problem->inputs[view->scales];
+  return (float)carnot_load_f64(s->format.dtype, s->tensor->data, scale_index(view, b, n));
 }
 
 int carnot_weight_only_zero(const carnot_problem* problem, const carnot_weight_only_problem* view,

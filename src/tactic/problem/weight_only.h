@@ -1,9 +1,10 @@
 // The view of a GEMM of float activations by integer weights with scales, for tactics of every
 // backend:
-//   w = dequantize(q), q [K,N] or [N,K] of 2, 4 or 8 bits, one scale a block of K, a column or the
-//       tensor
+//   w = dequantize(q), q [K,N] or [N,K] of 2, 4 or 8 bits, one scale (float32, float16, bfloat16) a
+//       block of K, a column or the tensor
 //   y = epilogue(alpha * A * op(w) + beta * C), op: none, or transposes of either node
-// Nodes of the region: dequantize, up to one transpose, MatMul or Gemm, the epilogue. Pass
+// Nodes of the region: dequantize, up to one transpose, up to one cast of float32 to the type of A,
+// MatMul or Gemm, the epilogue. Pass
 // form_fusion_regions makes it where a tactic takes it.
 #ifndef CARNOT_TACTIC_PROBLEM_WEIGHT_ONLY_H_
 #define CARNOT_TACTIC_PROBLEM_WEIGHT_ONLY_H_
