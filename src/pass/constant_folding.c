@@ -175,14 +175,22 @@ static bool fold_known(folding* f, carnot_node* node) {
   return true;
 }
 
+// The anchor of dequantized operands whose weights are |value|, or a cast of it.
+static carnot_node* anchor_reading(const carnot_value* value) {
+  for (size_t i = 0; i < value->use_count; i++) {
+    carnot_node* reader = value->uses[i].node;
+    if (reader->op == CARNOT_OP_CAST) reader = carnot_only_user(reader->outputs[0]);
+    if (reader && reader->input_count > 1 && carnot_is_quantized_anchor(reader) &&
+        (reader->inputs[1] == value || reader->inputs[1]->producer == value->uses[i].node))
+      return reader;
+  }
+  return NULL;
+}
+
 // Dequantized weights of an anchor whose other operand is dequantized, too.
 static carnot_node* quantized_reader(const carnot_node* node) {
   if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR) return NULL;
-  const carnot_value* value = node->outputs[0];
-  for (size_t i = 0; i < value->use_count; i++)
-    if (value->uses[i].input == 1 && carnot_is_quantized_anchor(value->uses[i].node))
-      return value->uses[i].node;
-  return NULL;
+  return anchor_reading(node->outputs[0]);
 }
 
 // Weights that a kernel may take as integers.

@@ -3,7 +3,7 @@
 // range of their operands (traits of ir/op.h, column range of base/fn.def). Kernels accumulate in
 // FP32. Inputs and results of the network keep their types, as do layers for which FP32 was
 // requested, constants that FP16 cannot hold, and contractions of quantized operands that a kernel
-// computes in integers.
+// computes in integers. Those of FP8 operands get results in half precision.
 #include "pass/cast_cache.h"
 #include "pass/quantized_region.h"
 
@@ -113,7 +113,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
     next = node->next;
     carnot_dtype to = type_for(n, node);
     bool is_quantized = false;
-    if (to && !node->precision) status = carnot_accepts_quantized(n->options, node, &is_quantized);
+    if (to && !node->precision && !carnot_is_fp8_anchor(node))
+      status = carnot_accepts_quantized(n->options, node, &is_quantized);
     if (to && !is_quantized && !status) status = narrow_node(n, node, to);
   }
   carnot_cast_cache_deinit(&n->cache);

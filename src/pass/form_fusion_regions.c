@@ -221,11 +221,20 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
   return NULL;
 }
 
+// The operator whose result |node| quantizes behind a cast: it may take both. NULL: none.
+static carnot_node* quantized_source(const carnot_node* node) {
+  const carnot_node* cast =
+      node->op == CARNOT_OP_QUANTIZE_LINEAR ? node->inputs[0]->producer : NULL;
+  carnot_node* source = cast && cast->op == CARNOT_OP_CAST ? cast->inputs[0]->producer : NULL;
+  return source && source->block == node->block ? source : NULL;
+}
+
 // Between quantized values, from the last node on, so that a tree is whole.
 static carnot_status* visit_quantized(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
-    carnot_node* region;
-    CARNOT_TRY(carnot_fuse_quantized_tree(user, node, &region));
+    carnot_node *region = NULL, *source = quantized_source(node);
+    if (source) CARNOT_TRY(carnot_fuse_byte_ends(user, source, &region));
+    if (!region) CARNOT_TRY(carnot_fuse_quantized_tree(user, node, &region));
     if (!region) CARNOT_TRY(carnot_fuse_byte_ends(user, node, &region));
     previous = region ? region->previous : node->previous;
   }

@@ -1,12 +1,14 @@
 // Joins the projections of one value into heads (queries, keys, values) into one GEMM: x W + b,
 // reshaped to [.., heads, size], for several constant W becomes x [W..] + [b..], reshaped to all
-// heads, and a slice for each. Attention kernels read the slices in place.
+// heads, and a slice for each. Attention kernels read the slices in place. W may be constants that
+// are dequantized with one scale a column and cast: then those and their scales are joined.
 #include "pass/pass.h"
 
 enum { kMaxSiblings = 8 };
 
 typedef struct projection {
   carnot_node *matmul, *add, *reshape;
+  carnot_node* dequantize;  // of the weights; NULL: none
   carnot_value* bias;
   int64_t heads, size;
 } projection;
@@ -24,11 +26,36 @@ static bool is_plain(const carnot_node* matmul) {
          carnot_attr_float(row, &matmul->attrs, "alpha") == 1;
 }
 
+// Zeros that are known, or nothing.
+static bool is_zero(const carnot_value* value) {
+  if (!value) return true;
+  const carnot_tensor* t = value->constant ? &value->constant->tensor : NULL;
+  if (!t || !t->data) return false;
+  for (int64_t i = 0; i < carnot_tensor_count(t); i++)
+    if (carnot_load_f64(t->dtype, t->data, (size_t)i) != 0) return false;
+  return true;
+}
+
+// Constant weights, or the cast of constants that are dequantized by column: *out.
+static bool read_weights(const carnot_value* w, carnot_node** out) {
+  *out = NULL;
+  if (w->type.rank != 2 || w->constant) return w->type.rank == 2;
+  const carnot_node* cast = w->producer;
+  carnot_node* from = cast && cast->op == CARNOT_OP_CAST ? cast->inputs[0]->producer : NULL;
+  if (!from || from->op != CARNOT_OP_DEQUANTIZE_LINEAR || from->block != cast->block ||
+      !from->inputs[0]->constant || !from->inputs[1]->constant || from->inputs[1]->type.rank != 1 ||
+      carnot_attr_int(carnot_node_row(from), &from->attrs, "block_size"))
+    return false;
+  const int64_t axis = carnot_attr_int(carnot_node_row(from), &from->attrs, "axis");
+  *out = from;
+  return (axis == 1 || axis == -1) && (from->input_count < 3 || is_zero(from->inputs[2]));
+}
+
 static bool read_projection(carnot_node* matmul, projection* out) {
   const carnot_value *x = matmul->inputs[0], *w = matmul->inputs[1];
   *out = (projection){.matmul = matmul};
-  if (matmul->op != CARNOT_OP_MATMUL || !is_plain(matmul) || x->type.rank != 3 || !w->constant ||
-      w->type.rank != 2)
+  if (matmul->op != CARNOT_OP_MATMUL || !is_plain(matmul) || x->type.rank != 3 ||
+      !read_weights(w, &out->dequantize))
     return false;
   out->add = carnot_only_user(matmul->outputs[0]);
   if (!carnot_node_is_fn(out->add, CARNOT_FN_ADD)) return false;
@@ -68,17 +95,33 @@ static carnot_status* slice(carnot_node* at, carnot_value* all, int64_t first, i
   return NULL;
 }
 
+// The weights of all as one value.
+static carnot_status* join_weights(const projection* all, int count, carnot_value** out) {
+  carnot_node *at = all[0].matmul, *like = all[0].dequantize, *node;
+  carnot_value *weights[kMaxSiblings], *scales[kMaxSiblings];
+  for (int i = 0; i < count; i++) {
+    weights[i] = like ? all[i].dequantize->inputs[0] : all[i].matmul->inputs[1];
+    if (like) scales[i] = all[i].dequantize->inputs[1];
+  }
+  CARNOT_TRY(concat(at, weights, count, 1, out));
+  if (!like) return NULL;
+  carnot_value* inputs[3] = {*out, NULL, NULL};
+  CARNOT_TRY(concat(at, scales, count, 0, &inputs[1]));
+  CARNOT_TRY(
+      carnot_node_insert_before(at, like->op, like->name, &like->attrs, inputs, 2, 1, &node));
+  return carnot_insert_cast(at, node->outputs[0], at->inputs[1]->type.dtype, out);
+}
+
 static carnot_status* join(const projection* all, int count) {
   carnot_node* at = all[0].matmul;
-  carnot_value *weights[kMaxSiblings], *biases[kMaxSiblings];
+  carnot_value* biases[kMaxSiblings];
   int64_t heads = 0;
   for (int i = 0; i < count; i++) {
-    weights[i] = all[i].matmul->inputs[1];
     biases[i] = all[i].bias;
     heads += all[i].heads;
   }
   carnot_value* inputs[2] = {at->inputs[0], NULL};
-  CARNOT_TRY(concat(at, weights, count, 1, &inputs[1]));
+  CARNOT_TRY(join_weights(all, count, &inputs[1]));
   carnot_node* node;
   CARNOT_TRY(
       carnot_node_insert_before(at, CARNOT_OP_MATMUL, at->name, &at->attrs, inputs, 2, 1, &node));
@@ -113,6 +156,12 @@ static bool is_half(const carnot_value* value) {
          (value->type.dtype == CARNOT_DTYPE_F16 || value->type.dtype == CARNOT_DTYPE_BF16);
 }
 
+// The weights are stored alike.
+static bool is_alike(const projection* a, const projection* b) {
+  if (!a->dequantize || !b->dequantize) return a->dequantize == b->dequantize;
+  return a->dequantize->inputs[0]->type.dtype == b->dequantize->inputs[0]->type.dtype;
+}
+
 static carnot_status* join_readers(const carnot_value* x) {
   projection all[kMaxSiblings];
   int count = 0;
@@ -122,7 +171,8 @@ static carnot_status* join_readers(const carnot_value* x) {
         !read_projection(x->uses[i].node, &p))
       continue;
     // In the order of the block, the first one holds the place.
-    if (count && (p.size != all[0].size || p.matmul->precision != all[0].matmul->precision))
+    if (count && (p.size != all[0].size || p.matmul->precision != all[0].matmul->precision ||
+                  !is_alike(&p, &all[0])))
       continue;
     all[count++] = p;
   }

@@ -1,6 +1,7 @@
 // Collects quantized regions: [dequantize x, dequantize w, anchor, bias, dequantize r, residual,
 // activation, quantize], with an inner quantization before the residual where the network has one.
-// The longest region that a kernel takes is fused.
+// The longest region that a kernel takes is fused. Between FP8 values an anchor may compute in half
+// precision: casts then stand behind its dequantize nodes and before its quantize node.
 #include "pass/quantized_region.h"
 
 enum { kMostNodes = 24, kMostCopies = 8 };
@@ -28,10 +29,33 @@ static carnot_node* dequantize_of(const carnot_node* reader, int input) {
                                                                                          : NULL;
 }
 
+// The cast from float32 to half precision that makes operand |input| of |reader|.
+static carnot_node* half_cast_of(const carnot_node* reader, int input) {
+  carnot_node* cast = reader->inputs[input] ? reader->inputs[input]->producer : NULL;
+  return cast && cast->op == CARNOT_OP_CAST && cast->block == reader->block &&
+                 carnot_dtype_is_half(cast->outputs[0]->type.dtype) &&
+                 cast->inputs[0]->type.dtype == CARNOT_DTYPE_F32
+             ? cast
+             : NULL;
+}
+
+// The dequantize node of an anchor's operand; of FP8 there may be a cast between.
+static carnot_node* dequantize_of_operand(const carnot_node* anchor, int input) {
+  const carnot_node* cast = half_cast_of(anchor, input);
+  carnot_node* from = dequantize_of(cast ? cast : anchor, cast ? 0 : input);
+  return from && (!cast || from->inputs[0]->type.dtype == CARNOT_DTYPE_F8E4M3FN) ? from : NULL;
+}
+
 bool carnot_is_quantized_anchor(const carnot_node* node) {
   const bool anchor = node->op == CARNOT_OP_CONV || node->op == CARNOT_OP_CONV_TRANSPOSE ||
                       node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM;
-  return anchor && node->output_count == 1 && dequantize_of(node, 0) && dequantize_of(node, 1);
+  return anchor && node->output_count == 1 && dequantize_of_operand(node, 0) &&
+         dequantize_of_operand(node, 1);
+}
+
+bool carnot_is_fp8_anchor(const carnot_node* node) {
+  return carnot_is_quantized_anchor(node) &&
+         dequantize_of_operand(node, 0)->inputs[0]->type.dtype == CARNOT_DTYPE_F8E4M3FN;
 }
 
 static carnot_status* copy_for(proposal* p, carnot_node* reader, int input, carnot_node* from,
@@ -46,12 +70,25 @@ static carnot_status* copy_for(proposal* p, carnot_node* reader, int input, carn
   return NULL;
 }
 
-// Adds the dequantize node of an operand, or a copy of it where others read it.
+// Adds the node that makes an operand, or a copy of it where others read it.
+static carnot_status* take_producer(proposal* p, carnot_node* reader, int input,
+                                    carnot_node** out) {
+  *out = reader->inputs[input]->producer;
+  if (carnot_only_user(reader->inputs[input]) != reader)
+    CARNOT_TRY(copy_for(p, reader, input, *out, out));
+  return NULL;
+}
+
+// Adds the dequantize node of an operand, and the cast behind it.
 static carnot_status* take_operand(proposal* p, carnot_node* reader, int input) {
-  carnot_node* from = dequantize_of(reader, input);
-  const carnot_value* value = from->outputs[0];
-  if (carnot_only_user(value) != reader) CARNOT_TRY(copy_for(p, reader, input, from, &from));
+  carnot_node *from, *cast = NULL;
+  CARNOT_TRY(take_producer(p, reader, input, &from));
+  if (from->op == CARNOT_OP_CAST) {
+    cast = from;
+    CARNOT_TRY(take_producer(p, cast, 0, &from));
+  }
   p->nodes[p->count++] = from;
+  if (cast) p->nodes[p->count++] = cast;
   return NULL;
 }
 
@@ -76,8 +113,19 @@ static bool is_addition(const carnot_node* node) {
          node->inputs[0] != node->inputs[1];
 }
 
+// Back to float32, for a quantize node alone.
+static bool is_cast_to_quantize(const carnot_node* node) {
+  const carnot_node* next =
+      node->op == CARNOT_OP_CAST && node->outputs[0]->type.dtype == CARNOT_DTYPE_F32
+          ? carnot_only_user(node->outputs[0])
+          : NULL;
+  return next && next->block == node->block && next->op == CARNOT_OP_QUANTIZE_LINEAR &&
+         next->inputs[0] == node->outputs[0];
+}
+
 static bool is_follower(const carnot_node* node, const carnot_value* value) {
   if (node->op == CARNOT_OP_QUANTIZE_LINEAR) return node->inputs[0] == value;
+  if (is_cast_to_quantize(node)) return carnot_dtype_is_half(value->type.dtype);
   return (is_addition(node) || node->op == CARNOT_OP_UNARY) &&
          node->outputs[0]->type.dtype == value->type.dtype &&
          carnot_same_dims(&value->type, &node->outputs[0]->type);
@@ -104,7 +152,7 @@ static carnot_status* follow(proposal* p, carnot_value* value) {
     if (is_addition(node) && dequantize_of(node, other) && p->copy_count < kMostCopies)
       CARNOT_TRY(take_operand(p, node, other));
     p->nodes[p->count++] = node;
-    mark_end(p);
+    if (node->op != CARNOT_OP_CAST) mark_end(p);
     value = node->outputs[0];
     if (node->op != CARNOT_OP_QUANTIZE_LINEAR) continue;
     node = is_twice || p->count == kMostNodes ? NULL : dequantized_addend(value);
@@ -129,8 +177,7 @@ static carnot_status* note_refusal(const carnot_pass_options* options, carnot_no
   const char* note = carnot_arena_print(&anchor->block->graph->arena, "%s (%s): %s", anchor->name,
                                         carnot_node_row(anchor)->name,
                                         why[0] ? why : "no kernel takes it quantized");
-  for (int i = 0; i < 2; i++)
-    if (dequantize_of(anchor, i)) dequantize_of(anchor, i)->unfused = note;
+  for (int i = 0; i < 2; i++) dequantize_of_operand(anchor, i)->unfused = note;
   return carnot_graph_status(anchor->block->graph);
 }
 
@@ -169,9 +216,14 @@ static bool has_one_scale(const carnot_node* node) {
          (t->rank == 0 || (t->rank == 1 && carnot_sym_is(t->dims[0], 1)));
 }
 
+// An element-wise operator of float32 or half precision, or a cast between them.
 static bool is_pointwise(const carnot_node* node) {
-  return carnot_node_fn(node) != CARNOT_FN_COUNT &&
-         node->outputs[0]->type.dtype == CARNOT_DTYPE_F32;
+  const bool is_cast = node->op == CARNOT_OP_CAST;
+  if (!is_cast && carnot_node_fn(node) == CARNOT_FN_COUNT) return false;
+  const carnot_dtype to = node->outputs[0]->type.dtype,
+                     from = is_cast ? node->inputs[0]->type.dtype : to;
+  return (to == CARNOT_DTYPE_F32 || carnot_dtype_is_half(to)) &&
+         (from == CARNOT_DTYPE_F32 || carnot_dtype_is_half(from));
 }
 
 static carnot_status* gather_operands(proposal* p, carnot_node* node, bool* out_fits);
@@ -235,19 +287,25 @@ carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, ca
   return NULL;
 }
 
-// The quantize node that reads the only result of |node|, and comes before what else reads it.
+// The quantize node that reads the only result of |node|, directly or as float32, and comes before
+// what else reads it.
 static carnot_node* quantize_behind(const carnot_node* node) {
   const carnot_value* value = node->outputs[0];
   carnot_node* found = NULL;
   if (node->output_count != 1) return NULL;
-  for (size_t i = 0; i < value->use_count; i++)
-    if (value->uses[i].node->op == CARNOT_OP_QUANTIZE_LINEAR && value->uses[i].input == 0 &&
-        value->uses[i].node->block == node->block && !found)
-      found = value->uses[i].node;
-  for (size_t i = 0; found && i < value->use_count; i++)
-    if (value->uses[i].node->block != node->block ||
-        !carnot_node_comes_before(found, value->uses[i].node))
+  for (size_t i = 0; i < value->use_count && !found; i++) {
+    carnot_node* reader = value->uses[i].node;
+    if (is_cast_to_quantize(reader)) reader = carnot_only_user(reader->outputs[0]);
+    if (reader->op == CARNOT_OP_QUANTIZE_LINEAR && value->uses[i].input == 0 &&
+        reader->block == node->block)
+      found = reader;
+  }
+  for (size_t i = 0; found && i < value->use_count; i++) {
+    const carnot_node* reader = value->uses[i].node;
+    const bool is_its_cast = found->inputs[0]->producer == reader;
+    if (reader->block != node->block || (!is_its_cast && !carnot_node_comes_before(found, reader)))
       return NULL;
+  }
   return found;
 }
 
@@ -263,7 +321,11 @@ static carnot_status* fuse_ends(const carnot_pass_options* options, carnot_node*
   if (ends->dequantizes) CARNOT_TRY(take_operand(&p, node, 0));
   p.nodes[p.count++] = node;
   if (ends->activation) p.nodes[p.count++] = ends->activation;
-  if (ends->quantize) p.nodes[p.count++] = ends->quantize;
+  if (ends->quantize) {
+    carnot_node* cast = ends->quantize->inputs[0]->producer;
+    if (cast->op == CARNOT_OP_CAST) p.nodes[p.count++] = cast;
+    p.nodes[p.count++] = ends->quantize;
+  }
   if (carnot_pass_accepts(options, p.nodes, p.count))
     return carnot_fuse(p.nodes, p.count, out_region);
   undo_copies(&p, 0);

@@ -7,6 +7,8 @@
 
 // Conv, ConvTranspose, MatMul or Gemm of two dequantized operands.
 bool carnot_is_quantized_anchor(const carnot_node* node);
+// The same of FP8 operands.
+bool carnot_is_fp8_anchor(const carnot_node* node);
 
 // Fuses |anchor| with the dequantize nodes of its operands and as much of what follows as one
 // kernel of the target takes: bias, residual with its dequantize node, activation, quantize.

@@ -110,6 +110,9 @@ def compare(
         onnx.save(model, path)
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1  # many cases run at once
+        # ONNX Runtime 1.30 drops a Relu in front of QuantizeLinear to FP8 with zero point 0, as if FP8 were unsigned.
+        if any(w.data_type == onnx.TensorProto.FLOAT8E4M3FN for w in model.graph.initializer):
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         feeds = random_inputs(session, device)
         for key, array in feeds.items():

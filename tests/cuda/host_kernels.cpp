@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #define __device__
@@ -58,6 +59,7 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
+#include "kernel/cuda/common/fp8.cuh"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/conv/depthwise_int8.cuh"
@@ -247,6 +249,51 @@ static void run_gemm_weight_only(const void* given, unsigned long long far) {
   HOST_WEIGHT_ONLY(bits, groups, height, width, bf16)
 #define HOST_WEIGHT_ONLY_FORMS(height, width, slices) \
   CARNOT_CUDA_WEIGHT_ONLY_FORMS(HOST_WEIGHT_ONLY_TYPES, height, width, slices)
+
+// ---- FP8 ----
+
+struct e4m3 {
+  u8 bits;
+};
+static f32 load(e4m3 x) { return load_e4m3(x.bits); }
+static void store(void* y, i64 at, f32 v, e4m3*) { ((u8*)y)[at] = store_e4m3(v); }
+template <class Y>
+static void store(void* y, i64 at, f32 v, Y*) {
+  ((Y*)y)[at] = store_as<Y>::of(v);
+}
+// H: type of the residual; Y: of the result.
+template <class H, class Y, class P>
+static void run_gemm_fp8(const void* given, unsigned long long far) {
+  P all;
+  memcpy(&all, given, sizeof(all));
+  carnot_cuda_gemm_tile_params p = all.gemm;
+  p.x = (const void*)all.x.bits[0], p.w = (const void*)all.w.bits[0];
+  p = near_params<carnot_cuda_gemm_tile_params>(&p, far);
+  bring_near(p.residual, far);
+  bring_near(p.scale, far);
+  const e4m3 *x = (const e4m3*)p.x, *w = (const e4m3*)p.w;
+  for (i64 m = 0; m < p.rows; m++)
+    for (i64 n = 0; n < p.filters; n++) {
+      f64 sum = 0;
+      for (i64 k = 0; k < p.depth; k++)
+        sum += (f64)load(x[m * p.depth + k]) * (f64)load(w[n * p.depth + k]);
+      f32 v = fmaf((f32)sum, p.scale[n], ((const f32*)p.bias)[n]);
+      if (p.residual) v += load(((const H*)p.residual)[m * p.filters + n]);
+      v = activate(p.activation, p.low, p.high, v);
+      store(p.y, m * p.filters + n, std::is_same<Y, e4m3>::value ? v * p.factor : v, (Y*)0);
+    }
+}
+#define HOST_FP8(name, params)                                              \
+  HOST_KERNEL(name##_f16_f16, (run_gemm_fp8<f16, f16, params>), params)     \
+  HOST_KERNEL(name##_bf16_bf16, (run_gemm_fp8<bf16, bf16, params>), params) \
+  HOST_KERNEL(name##_f16_e4m3, (run_gemm_fp8<f16, e4m3, params>), params)   \
+  HOST_KERNEL(name##_bf16_e4m3, (run_gemm_fp8<bf16, e4m3, params>), params) \
+  HOST_KERNEL(name##_f16_f32, (run_gemm_fp8<f16, f32, params>), params)
+#define HOST_TMA_FP8(height, width) \
+  HOST_FP8(gemm_fp8_##height##x##width, carnot_cuda_gemm_tma_params)
+#define HOST_PINGPONG_FP8(width) \
+  HOST_FP8(gemm_fp8_pingpong_128x##width, carnot_cuda_gemm_pingpong_params)
+
 // ---- 8-bit integers ----
 
 static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long far) {
@@ -575,6 +622,8 @@ static const bool are_known = [] {
   HOST_KERNEL(mean_bytes_i8, run_mean_bytes<i8>, carnot_cuda_mean_bytes_params)
   CARNOT_CUDA_GEMM_TMA_SIZES(HOST_TMA)
   CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG)
+  CARNOT_CUDA_GEMM_TMA_SIZES(HOST_TMA_FP8)
+  CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG_FP8)
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
   return true;

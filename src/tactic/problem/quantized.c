@@ -17,13 +17,19 @@ static uint32_t input_of(const carnot_plan_node* node, uint32_t i) {
   return i < node->input_count ? node->inputs[i] : CARNOT_PLAN_NONE;
 }
 
+// The node that dequantizes local value |local|, behind it or behind a cast of it; NULL: none.
+static const carnot_plan_node* dequantize_making(const carnot_region* region, uint32_t local) {
+  const carnot_plan_node* node = node_making(region, local);
+  if (node && node->op == CARNOT_OP_CAST) node = node_making(region, node->inputs[0]);
+  return node && node->op == CARNOT_OP_DEQUANTIZE_LINEAR ? node : NULL;
+}
+
 static carnot_quantized_operand operand_of(const carnot_region* region, uint32_t local,
                                            uint32_t input_count) {
   carnot_quantized_operand out = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
   if (local < input_count) out.value = local;
-  const carnot_plan_node* node = local < input_count ? NULL : node_making(region, local);
-  if (!node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR || !carnot_is_plain_conversion(node))
-    return out;
+  const carnot_plan_node* node = local < input_count ? NULL : dequantize_making(region, local);
+  if (!node || !carnot_is_plain_conversion(node)) return out;
   const uint32_t zero = input_of(node, 2);
   if (input_of(node, 0) >= input_count || input_of(node, 1) >= input_count ||
       (zero != CARNOT_PLAN_NONE && zero >= input_count))
@@ -38,8 +44,7 @@ carnot_quantized_operand carnot_quantized_operand_of(const carnot_region* region
 
 const carnot_plan_node* carnot_quantized_dequantize(const carnot_region* region, uint32_t anchor,
                                                     uint32_t input) {
-  const carnot_plan_node* node = node_making(region, input_of(&region->nodes[anchor], input));
-  return node && node->op == CARNOT_OP_DEQUANTIZE_LINEAR ? node : NULL;
+  return dequantize_making(region, input_of(&region->nodes[anchor], input));
 }
 
 const carnot_plan_node* carnot_quantized_anchor(const carnot_region* region, uint32_t* out_index) {
@@ -48,9 +53,8 @@ const carnot_plan_node* carnot_quantized_anchor(const carnot_region* region, uin
     if (node->op != CARNOT_OP_CONV && node->op != CARNOT_OP_CONV_TRANSPOSE &&
         node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM)
       continue;
-    const carnot_plan_node* from = node_making(region, node->inputs[0]);
     *out_index = n;
-    return from && from->op == CARNOT_OP_DEQUANTIZE_LINEAR ? node : NULL;
+    return dequantize_making(region, node->inputs[0]) ? node : NULL;
   }
   return NULL;
 }
@@ -141,6 +145,7 @@ static bool take_node(reader* r, const carnot_plan_node* node) {
     return !r->is_done;
   }
   const bool is_free = r->out->activation.kind == CARNOT_FUSED_NONE;
+  if (node->op == CARNOT_OP_CAST) return r->out->has_casts = true;
   if (node->op == CARNOT_OP_BINARY) return is_free && take_addition(r, node);
   if (node->op == CARNOT_OP_UNARY && is_free) {
     r->out->activation = carnot_epilogue_activation_of(node);
@@ -171,7 +176,8 @@ static const char* read_epilogue(reader* r, char* reason, size_t size) {
 static const char* check_nodes(const reader* r, char* reason, size_t size) {
   for (uint32_t n = 0; n < r->out->anchor; n++) {
     const carnot_op op = r->region->nodes[n].op;
-    if (op == CARNOT_OP_DEQUANTIZE_LINEAR) continue;
+    if (op == CARNOT_OP_CAST) r->out->has_casts = true;
+    if (op == CARNOT_OP_DEQUANTIZE_LINEAR || op == CARNOT_OP_CAST) continue;
     snprintf(reason, size, "%s before the anchor", carnot_op_get(op)->name);
     return reason;
   }
@@ -182,9 +188,10 @@ static const char* check_nodes(const reader* r, char* reason, size_t size) {
 // dequantized residual.
 static const char* read_facts(const carnot_problem* problem, int channel_axis, int64_t channels,
                               carnot_operand_facts* facts) {
-  static const carnot_dtype kTypes[] = {CARNOT_DTYPE_F32, CARNOT_DTYPE_U8, CARNOT_DTYPE_I8};
+  static const carnot_dtype kTypes[] = {CARNOT_DTYPE_F32, CARNOT_DTYPE_U8, CARNOT_DTYPE_I8,
+                                        CARNOT_DTYPE_F16, CARNOT_DTYPE_BF16};
   memset(facts, 0, CARNOT_EPILOGUE_MAX_INPUTS);
-  for (int t = 0; t < 3; t++) {
+  for (size_t t = 0; t < sizeof(kTypes) / sizeof(kTypes[0]); t++) {
     carnot_operand_facts of_type[CARNOT_EPILOGUE_MAX_INPUTS];
     const char* why =
         carnot_epilogue_facts_of_problem(problem, kTypes[t], channel_axis, channels, of_type);
@@ -227,10 +234,10 @@ const char* carnot_quantized_read(const carnot_problem* problem, int channel_axi
   out->bias = input_of(out->node, 2);
   if (out->bias != CARNOT_PLAN_NONE &&
       (out->bias >= inputs || !(facts[out->bias] & CARNOT_FACT_KNOWN) ||
-       problem->inputs[out->bias].format.dtype != CARNOT_DTYPE_F32 ||
+       !carnot_dtype_is_float(problem->inputs[out->bias].format.dtype) ||
        carnot_dims_count(problem->inputs[out->bias].dims, problem->inputs[out->bias].rank) !=
            channels))
-    return "the bias is no known float32 number for each channel";
+    return "the bias is no known number for each channel";
   reader r = {problem, region, out, facts, out->node->outputs[0], false};
   why = check_nodes(&r, reason, size);
   return why ? why : read_epilogue(&r, reason, size);

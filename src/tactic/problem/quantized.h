@@ -7,11 +7,12 @@
 //   y      = quantize(t), or t itself as float32
 // of which bias, residual, activation and quantize may be absent. Before the residual t may be
 // quantized and dequantized again, the inner quantization:
-//   t      = dequantize(quantize(bound(t))), bound: absent, RELU or CLAMP The region keeps its
-//   operators,
-// so that the reference tactic interprets it; pass form_fusion_regions makes it, and asks the
-// tactics before. Everything here is computed from the region and its constants when a tactic is
-// asked and when it prepares; a step keeps what it needs in its parameters.
+//   t      = dequantize(quantize(bound(t))), bound: absent, RELU or CLAMP
+// Casts between float types may stand behind dequantize and before quantize nodes: regions of FP8
+// operands in half precision have them, those of integers have none. The region keeps its
+// operators, so that the reference tactic interprets it; pass form_fusion_regions makes it, and
+// asks the tactics before. Everything here is computed from the region and its constants when a
+// tactic is asked and when it prepares; a step keeps what it needs in its parameters.
 //
 // One rounding rule holds for every kernel of every ISA level and device, so that all agree to the
 // bit. Sums are exact integers; operations on floats are single float32 operations, rounded to
@@ -46,7 +47,8 @@ typedef struct carnot_quantized_region {
   const carnot_plan_node* node;  // the anchor, borrowed from the region
   uint32_t anchor;               // its index
   carnot_quantized_operand x, weights, residual;
-  uint32_t bias;  // input of the step: float32, one number a channel of the result; NONE
+  uint32_t bias;   // input of the step: one number a channel of the result; NONE
+  bool has_casts;  // it computes in half precision
   carnot_epilogue_activation activation;
   bool is_twice;                     // there is an inner quantization
   uint32_t inner_scale, inner_zero;  // inputs of the step; inner_zero NONE: 0

@@ -86,6 +86,9 @@ const char* carnot_quantized_read_numbers(const carnot_problem* problem,
                                           size_t size) {
   *out = (carnot_quantized_numbers){.y_scale = 1};
   float scale;
+  if (region->has_casts || (region->bias != CARNOT_PLAN_NONE &&
+                            problem->inputs[region->bias].format.dtype != CARNOT_DTYPE_F32))
+    return "it computes in half precision";
   if (!carnot_is_8bit(problem->inputs[region->x.value].format.dtype))
     return "the first operand is not int8 or uint8";
   const char* why = read_scale(problem, region->x.scale, region->x.zero_point, "the first operand",

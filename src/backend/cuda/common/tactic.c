@@ -87,6 +87,16 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
   return NULL;
 }
 
+bool carnot_cuda_is_dense(const carnot_operand* t, bool channels_last) {
+  int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = !channels_last ? i : i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;
+    if (t->dims[d] != 1 && t->strides[d] != stride) return false;
+    stride *= t->dims[d];
+  }
+  return (uintptr_t)t->data % 16 == 0;
+}
+
 carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout) {
   carnot_operand o = {
       .format.memory = CARNOT_MEMORY_DEVICE, .format.dtype = t->format.dtype, .rank = t->rank};

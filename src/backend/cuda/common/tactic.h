@@ -65,6 +65,8 @@ static inline void carnot_cuda_want_row_major(carnot_problem* problem) {
   for (uint32_t i = 0; i < problem->output_count; i++)
     problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
 }
+// Elements without gaps, row major or channels last, at a multiple of 16 bytes.
+bool carnot_cuda_is_dense(const carnot_operand* t, bool channels_last);
 // An operand of the device at the sizes that the build is for, nowhere yet.
 carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout);
 // The integers of a small host operand; *out_count -1 when it is absent.

@@ -168,4 +168,4 @@ const carnot_tactic carnot_cuda_conv_stem_int8 = {.name = "cuda_conv_stem_int8",
                                                   .uses_input = carnot_cuda_gemm_int8_uses_input,
                                                   .configure = stem_configure,
                                                   .run = stem_run,
-                                                  .work = carnot_cuda_int8_region_work};
+                                                  .work = carnot_cuda_quantized_work};

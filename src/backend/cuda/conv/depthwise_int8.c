@@ -211,4 +211,4 @@ const carnot_tactic carnot_cuda_depthwise_int8 = {.name = "cuda_depthwise_int8",
                                                   .uses_input = depthwise_uses_input,
                                                   .configure = depthwise_configure,
                                                   .run = depthwise_run,
-                                                  .work = carnot_cuda_int8_region_work};
+                                                  .work = carnot_cuda_quantized_work};

@@ -14,4 +14,9 @@ carnot_cuda_prelude:
   .incbin "prelude_types.inl"
   .incbin "prelude_functions.inl"
   .byte 0
+  .globl carnot_cuda_prelude_fp8
+  .hidden carnot_cuda_prelude_fp8
+carnot_cuda_prelude_fp8:
+  .incbin "prelude_fp8.inl"
+  .byte 0
   .section .note.GNU-stack,"",%progbits

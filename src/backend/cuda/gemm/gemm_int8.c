@@ -175,5 +175,5 @@ static carnot_status* int8_run(const carnot_step_view* step, void* state,
       .uses_input = carnot_cuda_gemm_int8_uses_input,                                \
       .configure = int8_configure,                                                   \
       .run = int8_run,                                                               \
-      .work = carnot_cuda_int8_region_work};
+      .work = carnot_cuda_quantized_work};
 CARNOT_CUDA_GEMM_INT8_SIZES(INT8_TACTIC)

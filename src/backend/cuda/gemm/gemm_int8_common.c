@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "backend/cuda/common/sliding_window.h"
+#include "backend/cuda/gemm/gemm_shape.h"
 #include "tactic/problem/conv.h"
 
-enum { kMaxChannels = 1 << 16, kMaxTaps = 1 << 10, kMaxColumns = 1 << 24 };
+enum { kMaxChannels = 1 << 16, kMaxTaps = 1 << 10 };
 
 int64_t carnot_cuda_gemm_int8_taps(const carnot_cuda_gemm_int8* p) {
   return p->is_conv ? p->window.kernel[0] * (p->window.rank == 2 ? p->window.kernel[1] : 1) : 1;
@@ -40,17 +41,11 @@ static const char* read_conv(const carnot_problem* problem, const carnot_operand
 static const char* read_gemm(const carnot_operand_desc* x, const carnot_operand_desc* w,
                              const carnot_plan_node* node, carnot_cuda_gemm_int8* out,
                              carnot_quantized_shape* shape, char* reason, size_t size) {
-  const carnot_op_row* row = carnot_op_get(node->op);
-  if (x->rank < 1 || w->rank != 2) return "weights of other than two dimensions";
-  if (carnot_attr_int(row, &node->attrs, "transA")) return "the first operand is transposed";
-  const bool trans = carnot_attr_int(row, &node->attrs, "transB") != 0;
-  *out = (carnot_cuda_gemm_int8){.channels = w->dims[trans], .filters = w->dims[!trans]};
-  if (out->channels < 1 || out->filters < 1 || out->filters > kMaxColumns ||
-      out->channels > kMaxColumns || x->dims[x->rank - 1] != out->channels)
-    return carnot_cuda_reject_reason(reason, size, "rows of %lld meet weights of [%lld,%lld]",
-                                     (long long)x->dims[x->rank - 1], (long long)w->dims[0],
-                                     (long long)w->dims[1]);
-  *shape = (carnot_quantized_shape){trans ? 0 : 1, out->filters, out->channels};
+  carnot_cuda_gemm_weights weights;
+  const char* why = carnot_cuda_gemm_weights_read(x, w, node, &weights, reason, size);
+  if (why) return why;
+  *out = (carnot_cuda_gemm_int8){.channels = weights.channels, .filters = weights.filters};
+  *shape = (carnot_quantized_shape){weights.trans ? 0 : 1, out->filters, out->channels};
   return NULL;
 }
 
@@ -121,8 +116,8 @@ carnot_status* carnot_cuda_gemm_int8_validate(const carnot_step_view* step,
   const carnot_cuda_gemm_int8* p = step->params;
   CARNOT_CHECK(step->param_bytes == sizeof(*p), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(*p));
-  CARNOT_CHECK(p->channels >= 1 && p->channels <= kMaxColumns && p->filters >= 1 &&
-                   p->filters <= kMaxColumns && p->filters % 8 == 0,
+  CARNOT_CHECK(p->channels >= 1 && p->channels <= CARNOT_CUDA_GEMM_MAX_COLUMNS && p->filters >= 1 &&
+                   p->filters <= CARNOT_CUDA_GEMM_MAX_COLUMNS && p->filters % 8 == 0,
                INVALID_MODEL, "%lld channels to %lld", (long long)p->channels,
                (long long)p->filters);
   if (p->is_conv) CARNOT_TRY(carnot_cuda_int8_window_check(&p->window));
@@ -172,15 +167,7 @@ static carnot_status* set_gemm(const carnot_cuda_gemm_int8* p, const carnot_oper
           carnot_dims_count(x->dims, x->rank - 1) == carnot_dims_count(y->dims, y->rank - 1),
       INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]", (long long)p->channels,
       (long long)p->filters);
-  const int64_t rows = carnot_dims_count(x->dims, x->rank - 1);
-  *t = (carnot_cuda_gemm_tile_params){.rows = rows,
-                                      .in_rows = 1,
-                                      .in_columns = (int)rows,
-                                      .out_rows = 1,
-                                      .out_columns = (int)rows,
-                                      .kernel_columns = 1,
-                                      .step = {1, 1},
-                                      .dilation = {1, 1}};
+  *t = carnot_cuda_gemm_tile_rows(carnot_dims_count(x->dims, x->rank - 1), p->filters, p->channels);
   return NULL;
 }
 

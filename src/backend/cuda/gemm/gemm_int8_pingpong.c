@@ -238,5 +238,5 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
       .uses_input = carnot_cuda_gemm_int8_uses_input,                                             \
       .configure = pingpong_configure,                                                            \
       .run = pingpong_run,                                                                        \
-      .work = carnot_cuda_int8_region_work};
+      .work = carnot_cuda_quantized_work};
 CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(PINGPONG_TACTIC)

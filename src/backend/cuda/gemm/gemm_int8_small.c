@@ -144,4 +144,4 @@ const carnot_tactic carnot_cuda_gemm_int8_small = {.name = "cuda_gemm_int8_small
                                                    .uses_input = carnot_cuda_gemm_int8_uses_input,
                                                    .configure = small_configure,
                                                    .run = small_run,
-                                                   .work = carnot_cuda_int8_region_work};
+                                                   .work = carnot_cuda_quantized_work};

@@ -61,6 +61,7 @@ static const char* multistage_reject(carnot_problem* problem, char* reason, size
   carnot_cuda_gemm_tile_region region;
   const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
   if (why) return why;
+  if (region.is_fp8) return "no kernel for FP8";
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
   return carnot_cuda_multistage_reject(&config->tile, region.rows, region.columns, reason, size);
 }

@@ -3,6 +3,9 @@
 
 #include "backend/cuda/conv/conv.h"
 #include "backend/cuda/gemm/gemm_epilogue.h"
+#include "backend/cuda/gemm/gemm_fp8.h"
+#include "backend/cuda/gemm/gemm_shape.h"
+#include "backend/cuda/quantize/int8_region.h"
 
 typedef struct tile_params {
   uint32_t residual;
@@ -88,6 +91,8 @@ static int64_t rows_of(const carnot_operand_desc* y, bool conv) {
 const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
                                          char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
+  if (carnot_cuda_is_fp8_region(problem->region, problem->inputs, problem->input_count))
+    return carnot_cuda_gemm_fp8_reject(problem, out, reason, size);
   if (op != CARNOT_OP_CONV && !carnot_is_gemm(op)) return "";
   const carnot_operand_desc* y = &problem->outputs[0];
   if (!carnot_cuda_is_half(y->format.dtype))
@@ -127,6 +132,8 @@ static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
 }
 
 carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  if (carnot_cuda_is_fp8_region(problem->region, problem->inputs, problem->input_count))
+    return carnot_cuda_gemm_fp8_prepare(problem, out);
   carnot_cuda_gemm_tile_region p;
   char reason[256];
   const char* why = read_region(problem, &p, reason, sizeof(reason));
@@ -144,6 +151,7 @@ carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carn
 }
 
 carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) {
+  if (carnot_cuda_is_fp8_step(step)) return carnot_cuda_gemm_fp8_check(step);
   CARNOT_CHECK(step->param_bytes == sizeof(tile_params) && step->constant_count >= 1 &&
                    step->input_count <= 64,
                INVALID_MODEL, "%u bytes of parameters, %u constants, %u operands",
@@ -154,17 +162,12 @@ carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) {
   return NULL;
 }
 
-// ---- shape ----
-
-static bool is_dense(const carnot_operand* t, bool channels_last) {
-  int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    int d = !channels_last ? i : i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;
-    if (t->dims[d] != 1 && t->strides[d] != stride) return false;
-    stride *= t->dims[d];
-  }
-  return (uintptr_t)t->data % 16 == 0;
+bool carnot_cuda_gemm_tile_uses_input(const carnot_step_view* step, uint32_t input) {
+  return carnot_cuda_is_fp8_step(step) ? carnot_cuda_gemm_fp8_uses_input(step, input)
+                                       : carnot_cuda_conv_packed_reads(step, input);
 }
+
+// ---- shape ----
 
 static carnot_status* set_conv(const carnot_step_view* step, const carnot_operand* inputs,
                                const carnot_operand* y, carnot_cuda_gemm_tile_region* parts,
@@ -218,18 +221,7 @@ static carnot_status* set_gemm(const carnot_step_view* step, const carnot_operan
   CARNOT_CHECK(rows == carnot_dims_count(y->dims, y->rank - 1) && rows <= INT32_MAX,
                INVALID_ARGUMENT, "%lld rows", (long long)rows);
   out->images = out->taps = 1;
-  out->params = (carnot_cuda_gemm_tile_params){.rows = rows,
-                                               .filters = (int)y->dims[y->rank - 1],
-                                               .depth = (int)depth,
-                                               .channels = (int)depth,
-                                               .pixel = (int)depth,
-                                               .in_rows = 1,
-                                               .in_columns = (int)rows,
-                                               .out_rows = 1,
-                                               .out_columns = (int)rows,
-                                               .kernel_columns = 1,
-                                               .step = {1, 1},
-                                               .dilation = {1, 1}};
+  out->params = carnot_cuda_gemm_tile_rows(rows, y->dims[y->rank - 1], depth);
   return NULL;
 }
 
@@ -241,7 +233,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
   CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
                    t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX &&
-                   is_dense(x, conv) && is_dense(y, conv) &&
+                   carnot_cuda_is_dense(x, conv) && carnot_cuda_is_dense(y, conv) &&
                    step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
                INVALID_ARGUMENT, "a GEMM of %lld rows with weights %dx%d, dense and aligned",
                (long long)t->rows, t->filters, t->depth);
@@ -251,7 +243,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                      b->format.dtype == y->format.dtype && (uintptr_t)b->data % 16 == 0,
                  INVALID_ARGUMENT, "a bias of other than %d numbers", t->filters);
   }
-  CARNOT_CHECK(p->residual == CARNOT_PLAN_NONE || is_dense(&inputs[p->residual], conv),
+  CARNOT_CHECK(p->residual == CARNOT_PLAN_NONE || carnot_cuda_is_dense(&inputs[p->residual], conv),
                INVALID_ARGUMENT, "the residual has another layout");
   return NULL;
 }
@@ -260,6 +252,7 @@ carnot_status* carnot_cuda_gemm_tile_shape(const carnot_step_view* step,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs,
                                            carnot_cuda_gemm_tile_step* out) {
+  if (carnot_cuda_is_fp8_step(step)) return carnot_cuda_gemm_fp8_shape(step, inputs, outputs, out);
   const carnot_operand* y = &outputs[0];
   carnot_cuda_gemm_tile_region parts;
   bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
@@ -267,6 +260,8 @@ carnot_status* carnot_cuda_gemm_tile_shape(const carnot_step_view* step,
   CARNOT_TRY((conv ? set_conv : set_gemm)(step, inputs, y, &parts, out));
   CARNOT_TRY(check_operands(step, inputs, y, &parts, &out->params));
   out->x = parts.x, out->bias = parts.bias, out->residual = parts.residual;
+  out->operand = y->format.dtype;
+  out->types = y->format.dtype == CARNOT_DTYPE_F16 ? CARNOT_CUDA_TILE_F16 : CARNOT_CUDA_TILE_BF16;
   out->params.activation = (int)parts.activation.kind;
   out->params.low = parts.activation.low, out->params.high = parts.activation.high;
   return carnot_cuda_chain_shape(step, &parts.chain, inputs, outputs, &out->chain);
@@ -278,10 +273,15 @@ void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_opera
   p->x = inputs[t->x].data, p->w = step->constants[0], p->y = outputs[0].data;
   p->bias = t->bias == CARNOT_PLAN_NONE ? NULL : inputs[t->bias].data;
   p->residual = t->residual == CARNOT_PLAN_NONE ? NULL : inputs[t->residual].data;
+  if (carnot_cuda_is_fp8_step(step)) carnot_cuda_gemm_fp8_bind(step, p);
 }
 
 void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
                                 double* out_bytes) {
-  bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
-  (conv ? carnot_cuda_conv_work : carnot_cuda_gemm_work)(problem, out_flops, out_bytes);
+  const carnot_op op = problem->region->nodes[0].op;
+  if (op == CARNOT_OP_DEQUANTIZE_LINEAR)
+    carnot_cuda_quantized_work(problem, out_flops, out_bytes);
+  else
+    (op == CARNOT_OP_CONV ? carnot_cuda_conv_work : carnot_cuda_gemm_work)(problem, out_flops,
+                                                                           out_bytes);
 }

@@ -1,29 +1,10 @@
 // What the tensor core GEMMs with constant weights share: the region (a GEMM or an NHWC convolution
-// as implicit GEMM, bias, residual, activation, pointwise chain), packed weights, kernel
-// parameters.
+// as implicit GEMM, bias, residual, activation, pointwise chain; or a GEMM of FP8 operands,
+// gemm_fp8.h), packed weights, kernel parameters.
 #ifndef CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_
 #define CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_
 
-#include "backend/cuda/conv/conv.h"
-#include "backend/cuda/pointwise/chain.h"
-#include "kernel/cuda/gemm/gemm_tile_params.h"
-
-// The matched region, the same at build and when shapes are set.
-typedef struct carnot_cuda_gemm_tile_region {
-  uint32_t x, weights, bias, residual;  // inputs of the step; NONE
-  carnot_cuda_epilogue activation;
-  carnot_cuda_chain chain;  // the rest
-  int64_t rows, columns;    // of the result, at build
-} carnot_cuda_gemm_tile_region;
-
-// A step whose shapes are set.
-typedef struct carnot_cuda_gemm_tile_step {
-  carnot_cuda_gemm_tile_params params;
-  uint32_t x, bias, residual;  // inputs of the step; NONE
-  int images, taps;            // of a convolution; 1 and 1
-  bool is_window;              // a convolution that is more than a GEMM of rows
-  carnot_cuda_chain_state chain;
-} carnot_cuda_gemm_tile_step;
+#include "backend/cuda/gemm/gemm_tile_step.h"
 
 // NULL, or the reason; sets the layouts that the kernels read.
 const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
@@ -31,6 +12,7 @@ const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_ge
 carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem,
                                              carnot_prepared* out) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) CARNOT_MUST_USE;
+bool carnot_cuda_gemm_tile_uses_input(const carnot_step_view* step, uint32_t input);
 carnot_status* carnot_cuda_gemm_tile_shape(const carnot_step_view* step,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs,
@@ -53,7 +35,7 @@ void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops
       .reject = kind##_reject,                                               \
       .prepare = carnot_cuda_gemm_tile_prepare,                              \
       .validate = carnot_cuda_gemm_tile_check,                               \
-      .uses_input = carnot_cuda_conv_packed_reads,                           \
+      .uses_input = carnot_cuda_gemm_tile_uses_input,                        \
       .configure = kind##_shape,                                             \
       .run = kind##_run,                                                     \
       .work = carnot_cuda_gemm_tile_work};

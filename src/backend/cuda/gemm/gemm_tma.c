@@ -14,7 +14,7 @@ enum {
 
 typedef struct tma_config {
   int rows, columns;
-  carnot_cuda_kernel_id f16, bf16;
+  carnot_cuda_kernel_id kernels[CARNOT_CUDA_TILE_TYPES];
 } tma_config;
 
 typedef struct tma_state {
@@ -96,12 +96,11 @@ static carnot_status* tma_shape(const carnot_step_view* step, const carnot_opera
   CARNOT_TRY(carnot_cuda_gemm_tile_shape(step, inputs, outputs, &s->step));
   const carnot_cuda_gemm_tile_params* p = &s->step.params;
   CARNOT_TRY(carnot_cuda_tma_check(cuda, &s->step));
-  s->chunks = (int)carnot_ceildiv(p->channels, CARNOT_CUDA_TMA_DEPTH);
+  s->chunks = carnot_cuda_tma_chunks(&s->step);
   s->grid[0] = carnot_ceildiv(p->filters, tile->columns);
   s->grid[1] = carnot_ceildiv(p->rows, tile->rows);
   if (!s->grid[0] || !s->grid[1] || !s->chunks) return NULL;
-  CARNOT_TRY(carnot_cuda_kernel(
-      cuda, outputs[0].format.dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, tile->kernels[s->step.types], &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      kMostShared));
@@ -126,10 +125,8 @@ static carnot_status* tma_run(const carnot_step_view* step, void* state,
                                           .across = s->across,
                                           .stages = s->stages,
                                           .parts = s->parts};
-    CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, outputs[0].format.dtype, &s->step,
-                                          tile->rows / s->across, &params.x));
-    CARNOT_TRY(carnot_cuda_tma_describe_weights(cuda, outputs[0].format.dtype, &s->step,
-                                                tile->columns, &params.w));
+    CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, &s->step, tile->rows / s->across, &params.x));
+    CARNOT_TRY(carnot_cuda_tma_describe_weights(cuda, &s->step, tile->columns, &params.w));
     const int64_t cluster[3] = {s->across, 1, s->grid[2]};
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
                                            CARNOT_CUDA_GEMM_TMA_THREADS(tile->rows), cluster,
@@ -138,9 +135,10 @@ static carnot_status* tma_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define TMA_TACTIC(height, width)                                                             \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(tma, gemm_tma, "cuda_gemm_tma", height, width, .rows = height, \
-                               .columns = width,                                              \
-                               .f16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16,   \
-                               .bf16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_bf16)
+#define TMA_TACTIC(height, width)                                                                  \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                                    \
+      tma, gemm_tma, "cuda_gemm_tma", height, width, .rows = height, .columns = width,             \
+      .kernels = {[CARNOT_CUDA_TILE_F16] = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16,   \
+                  [CARNOT_CUDA_TILE_BF16] = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_bf16, \
+                  CARNOT_CUDA_TILE_FP8_KERNELS(gemm_fp8_##height##x##width)})
 CARNOT_CUDA_GEMM_TMA_SIZES(TMA_TACTIC)

@@ -14,7 +14,7 @@ static const double kMostMultiplications = 1e10;
 
 typedef struct pingpong_config {
   int rows, columns;
-  carnot_cuda_kernel_id f16, bf16;
+  carnot_cuda_kernel_id kernels[CARNOT_CUDA_TILE_TYPES];
 } pingpong_config;
 
 typedef struct pingpong_state {
@@ -91,7 +91,7 @@ static carnot_status* pingpong_shape(const carnot_step_view* step, const carnot_
                "%lld rows of %d filters", (long long)p->rows, p->filters);
   if (p->activation != CARNOT_CUDA_CLAMP) p->low = -INFINITY, p->high = INFINITY;
   s->gate = gate_of(p->activation, s->c);
-  s->chunks = (int)carnot_ceildiv(p->channels, CARNOT_CUDA_TMA_DEPTH);
+  s->chunks = carnot_cuda_tma_chunks(&s->step);
   s->down = (int)down, s->across = (int)across;
   if (!down || !across || !s->chunks) return NULL;
   int64_t stage = CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns);
@@ -99,8 +99,7 @@ static carnot_status* pingpong_shape(const carnot_step_view* step, const carnot_
   s->shared_bytes = (size_t)(1024 + s->stages * stage);
   s->grid[0] = carnot_min_i64(down * across, cuda->base.multiprocessor_count);
   s->grid[1] = s->grid[2] = 1;
-  CARNOT_TRY(carnot_cuda_kernel(
-      cuda, outputs[0].format.dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, tile->kernels[s->step.types], &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      kMostShared));
@@ -127,10 +126,8 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
                                                .across = s->across,
                                                .gate = s->gate,
                                                .c = {s->c[0], s->c[1], s->c[2]}};
-    CARNOT_TRY(
-        carnot_cuda_tma_describe_x(cuda, outputs[0].format.dtype, &s->step, tile->rows, &params.x));
-    CARNOT_TRY(carnot_cuda_tma_describe_permuted_weights(cuda, outputs[0].format.dtype, &s->step,
-                                                         tile->columns, &params.w));
+    CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, &s->step, tile->rows, &params.x));
+    CARNOT_TRY(carnot_cuda_tma_describe_permuted_weights(cuda, &s->step, tile->columns, &params.w));
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
                                            CARNOT_CUDA_GEMM_PINGPONG_THREADS, kOne, s->shared_bytes,
                                            &params));
@@ -138,9 +135,12 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define PINGPONG_TACTIC(width)                                                                    \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(pingpong, gemm_tma_pingpong, "cuda_gemm_tma_pingpong", 128, width, \
-                               .rows = 128, .columns = width,                                     \
-                               .f16 = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16,     \
-                               .bf16 = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16)
+#define PINGPONG_TACTIC(width)                                                               \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                              \
+      pingpong, gemm_tma_pingpong, "cuda_gemm_tma_pingpong", 128, width, .rows = 128,        \
+      .columns = width,                                                                      \
+      .kernels = {                                                                           \
+          [CARNOT_CUDA_TILE_F16] = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16,   \
+          [CARNOT_CUDA_TILE_BF16] = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16, \
+          CARNOT_CUDA_TILE_FP8_KERNELS(gemm_fp8_pingpong_128x##width)})
 CARNOT_CUDA_GEMM_PINGPONG_SIZES(PINGPONG_TACTIC)

@@ -47,7 +47,9 @@ static CUtensorMapSwizzle swizzle_of(element of) {
   return of.bytes * of.depth == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
 }
 
-static element half_of(carnot_dtype dtype) {
+// Of the operands of a step: boxes of 128 bytes.
+static element element_of(carnot_dtype dtype) {
+  if (dtype == CARNOT_DTYPE_F8E4M3FN) return byte_of(2 * kDepth);
   return (element){dtype == CARNOT_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                              : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                    2, kDepth};
@@ -100,10 +102,9 @@ static carnot_status* map_x(carnot_cuda* cuda, element of, const carnot_cuda_gem
                    : map_rows(cuda, of, p->x, p->rows, p->channels, height, out);
 }
 
-carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
-                                          const carnot_cuda_gemm_tile_step* t, int height,
-                                          carnot_cuda_tma_descriptor* out) {
-  return map_x(cuda, half_of(dtype), &t->params, t->images, t->is_window, height, out);
+carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, const carnot_cuda_gemm_tile_step* t,
+                                          int height, carnot_cuda_tma_descriptor* out) {
+  return map_x(cuda, element_of(t->operand), &t->params, t->images, t->is_window, height, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_bytes(carnot_cuda* cuda,
@@ -129,21 +130,23 @@ carnot_status* carnot_cuda_tma_describe_byte_rows(carnot_cuda* cuda, const void*
   return map_rows(cuda, byte_of(depth), address, rows, columns, height, out);
 }
 
-carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
+carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) {
   const carnot_cuda_gemm_tile_params* p = &t->params;
-  return map_rows(cuda, half_of(dtype), p->w, p->filters, p->depth, height, out);
+  return map_rows(cuda, element_of(t->operand), p->w, p->filters, p->depth, height, out);
 }
 
 // Filter 32 q + 8 t + 2 b + e at [q, b, t, e], and the box is walked in that order.
-carnot_status* carnot_cuda_tma_describe_permuted_weights(carnot_cuda* cuda, carnot_dtype dtype,
+carnot_status* carnot_cuda_tma_describe_permuted_weights(carnot_cuda* cuda,
                                                          const carnot_cuda_gemm_tile_step* t,
                                                          int height,
                                                          carnot_cuda_tma_descriptor* out) {
   const carnot_cuda_gemm_tile_params* p = &t->params;
-  const cuuint64_t row = (cuuint64_t)p->depth * 2, strides[4] = {row, 8 * row, 2 * row, 32 * row},
+  const element of = element_of(t->operand);
+  const cuuint64_t row = (cuuint64_t)p->depth * of.bytes,
+                   strides[4] = {row, 8 * row, 2 * row, 32 * row},
                    dims[5] = {(cuuint64_t)p->depth, 2, 4, 4, (cuuint64_t)p->filters / 32};
-  const cuuint32_t box[5] = {kDepth, 2, 4, 4, (cuuint32_t)height / 32};
-  return map_tiled(cuda, half_of(dtype), p->w, 5, dims, strides, box, out);
+  const cuuint32_t box[5] = {of.depth, 2, 4, 4, (cuuint32_t)height / 32};
+  return map_tiled(cuda, of, p->w, 5, dims, strides, box, out);
 }

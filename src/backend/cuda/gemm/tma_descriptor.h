@@ -4,7 +4,12 @@
 
 #include "backend/cuda/gemm/gemm_tile_common.h"
 
-enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box of 16-bit floats
+enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box of 16-bit floats; of FP8 twice as many
+// Boxes of the channels of |t|.
+static inline int carnot_cuda_tma_chunks(const carnot_cuda_gemm_tile_step* t) {
+  const int depth = CARNOT_CUDA_TMA_DEPTH * (t->operand == CARNOT_DTYPE_F8E4M3FN ? 2 : 1);
+  return (int)carnot_ceildiv(t->params.channels, depth);
+}
 // What TMA's im2col mode takes: the reach of a window and its strides.
 enum { CARNOT_CUDA_TMA_REACH = 127, CARNOT_CUDA_TMA_STEP = 8 };
 
@@ -18,17 +23,17 @@ carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda,
 
 // The tensor map of x of a bound step: boxes of |height| rows, or im2col boxes of as many
 // windows at one tap, zero outside of the image.
-carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
-                                          const carnot_cuda_gemm_tile_step* t, int height,
+carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, const carnot_cuda_gemm_tile_step* t,
+                                          int height,
                                           carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 // Boxes of |height| filters.
-carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
+carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 // The same, each 32 filters in the order of gemm_tma_pingpong.cuh; filters and |height| are
 // multiples of 32.
 carnot_status* carnot_cuda_tma_describe_permuted_weights(
-    carnot_cuda* cuda, carnot_dtype dtype, const carnot_cuda_gemm_tile_step* t, int height,
+    carnot_cuda* cuda, const carnot_cuda_gemm_tile_step* t, int height,
     carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 
 // The same of NHWC bytes: x, and weights [filters, taps, channels], whose boxes hold one tap of

@@ -1,7 +1,12 @@
-// Layer, RMS, group and instance normalization, and batch normalization by given statistics.
+// Layer, RMS, group and instance normalization, and batch normalization by given statistics. Layer
+// and RMS norms in half precision may quantize their result.
 #include "tactic/problem/norm.h"
+
+#include <float.h>
+
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/norm/norm_params.h"
+#include "tactic/problem/quantized_ends.h"
 
 static const carnot_cuda_kernel_id kNorm[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, norm)};
@@ -59,6 +64,93 @@ static const char* check_parameters(const carnot_problem* problem,
   return NULL;
 }
 
+// ---- a quantized result: norm, cast to float32, quantize ----
+
+enum { kMostOfWarp = 2048, kVector = 8 };
+
+typedef struct quantized_tail {
+  carnot_quantized_end end;
+  int32_t y, q;  // outputs of the step; y -1: the float result is not read
+} quantized_tail;
+
+static bool holds_quantize(const carnot_region* region) {
+  return region->nodes[region->node_count - 1].op == CARNOT_OP_QUANTIZE_LINEAR;
+}
+
+static bool read_tail(const carnot_region* region, uint32_t input_count, quantized_tail* out) {
+  if (region->node_count != 3) return false;
+  const carnot_plan_node *norm = &region->nodes[0], *cast = norm + 1, *quantize = norm + 2;
+  if (cast->op != CARNOT_OP_CAST || cast->inputs[0] != norm->outputs[0] ||
+      quantize->op != CARNOT_OP_QUANTIZE_LINEAR || quantize->inputs[0] != cast->outputs[0] ||
+      !carnot_quantized_end_read(quantize, input_count, &out->end) || region->output_count < 1 ||
+      region->output_count > 2)
+    return false;
+  out->q = region->outputs[0] == quantize->outputs[0] ? 0 : (int32_t)region->output_count - 1;
+  out->y = region->output_count == 2 ? 1 - out->q : -1;
+  return region->outputs[out->q] == quantize->outputs[0] &&
+         (out->y < 0 || region->outputs[out->y] == norm->outputs[0]);
+}
+
+static carnot_cuda_norm_quantized quantized_of(carnot_dtype dtype) {
+  switch (dtype) {
+    case CARNOT_DTYPE_U8: return CARNOT_CUDA_NORM_U8;
+    case CARNOT_DTYPE_I8: return CARNOT_CUDA_NORM_S8;
+    case CARNOT_DTYPE_F8E4M3FN: return CARNOT_CUDA_NORM_FP8;
+    default: return CARNOT_CUDA_NORM_FLOAT;
+  }
+}
+
+// Stored in engines.
+typedef struct norm_quantization {
+  int32_t y, q;  // outputs of the step
+  int32_t type, zero;
+  float scale;
+} norm_quantization;
+
+static const char* read_quantization(const carnot_problem* problem, norm_quantization* out) {
+  quantized_tail tail;
+  if (!read_tail(problem->region, problem->input_count, &tail))
+    return "what follows is more than a quantization";
+  const carnot_operand_desc *scale = &problem->inputs[tail.end.scale],
+                            *zero = tail.end.zero == CARNOT_PLAN_NONE
+                                        ? NULL
+                                        : &problem->inputs[tail.end.zero];
+  if (!carnot_is_known(scale) || scale->format.dtype != CARNOT_DTYPE_F32 ||
+      carnot_tensor_count(scale->tensor) != 1 ||
+      (zero && (!carnot_is_known(zero) || carnot_tensor_count(zero->tensor) != 1)))
+    return "it has not one known float32 scale and zero point";
+  *out = (norm_quantization){
+      .y = tail.y,
+      .q = tail.q,
+      .type = (int32_t)quantized_of(problem->outputs[tail.q].format.dtype),
+      .zero = zero ? (int32_t)carnot_load_f64(zero->format.dtype, zero->tensor->data, 0) : 0,
+      .scale = *(const float*)scale->tensor->data};
+  if (out->type == CARNOT_CUDA_NORM_FLOAT) return "the result is not int8, uint8 or float8e4m3fn";
+  if (!(out->scale >= FLT_MIN && out->scale <= FLT_MAX)) return "the scale is no normal number";
+  if (out->type == CARNOT_CUDA_NORM_FP8 && out->zero) return "a zero point of FP8 other than 0";
+  return NULL;
+}
+
+static const char* check_quantized(const carnot_problem* problem, const carnot_norm_problem* norm) {
+  norm_quantization quantization;
+  const carnot_operand_desc* x = &problem->inputs[0];
+  const char* why = read_quantization(problem, &quantization);
+  if (why) return why;
+  int64_t size = 1;
+  for (int d = (int)carnot_max_i64(0, carnot_norm_axis(norm, x->rank)); d < x->rank; d++) {
+    if (x->min[d] != x->max[d]) return "the normalized axes are of open size";
+    size *= x->dims[d];
+  }
+  if (!carnot_norm_is_by_row(norm) || !carnot_cuda_is_half(x->format.dtype) || size % kVector ||
+      size > kMostOfWarp)
+    return "quantized results are those of rows of half precision, up to 2048 elements by eights";
+  for (uint32_t i = 1; i < 3 && i < problem->region->nodes[0].input_count; i++)
+    if (problem->region->nodes[0].inputs[i] != CARNOT_PLAN_NONE &&
+        carnot_dims_count(problem->inputs[i].dims, problem->inputs[i].rank) != size)
+      return "scale and bias have not one number for each element of a row";
+  return NULL;
+}
+
 static const char* norm_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_norm_problem norm;
   if (!carnot_norm_read(problem->region, &norm) || carnot_norm_is_softmax(&norm)) return "";
@@ -66,20 +158,31 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
   const char* why = carnot_cuda_not_real(&problem->inputs[0], reason, size);
   if (!why) why = check_parameters(problem, &norm);
   if (why) return why;
+  if (holds_quantize(problem->region)) return check_quantized(problem, &norm);
   for (uint32_t i = 1; i < problem->output_count; i++)
     if (problem->outputs[i].format.dtype != CARNOT_DTYPE_F32)
       return "statistics of another type than float32";
   carnot_cuda_chain chain;
   if (problem->output_count > 1 && problem->region->node_count > 1) return "too many results";
   if (problem->output_count > 1) return NULL;
-  if (carnot_is_8bit(problem->outputs[0].format.dtype)) return "the result is quantized";
   return norm_chain(problem->region, problem->input_count, &chain, reason, size);
+}
+
+static carnot_status* prepare_quantized(const carnot_problem* problem, carnot_prepared* out) {
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(norm_quantization), "parameters", &params));
+  const char* why = read_quantization(problem, params);
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  out->params = params;
+  out->param_bytes = sizeof(norm_quantization);
+  return NULL;
 }
 
 static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_chain chain;
   char reason[256];
   if (problem->region->node_count == 1) return NULL;
+  if (holds_quantize(problem->region)) return prepare_quantized(problem, out);
   const char* why =
       norm_chain(problem->region, problem->input_count, &chain, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
@@ -90,9 +193,11 @@ static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepare
 static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs,
                       const carnot_operand* outputs, const carnot_cuda_norm_params* p) {
   uintptr_t bits = (uintptr_t)outputs[0].data;
+  if (step->output_count == 2) bits |= (uintptr_t)outputs[1].data;
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
   return carnot_cuda_is_half(inputs[0].format.dtype) && p->per_element && p->period == p->size &&
-         p->size % 8 == 0 && p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
+         p->size % kVector == 0 && p->size <= kMostOfWarp && bits % 16 == 0 &&
+         (step->output_count == 1 || p->q_type);
 }
 
 // Scale and bias when shapes are set: |period| values each by row, one per channel else.
@@ -116,6 +221,20 @@ static carnot_status* set_parameters(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
+static carnot_status* set_quantization(const carnot_step_view* step, const carnot_operand* outputs,
+                                       carnot_cuda_norm_params* p) {
+  if (!holds_quantize(step->region)) return NULL;
+  const norm_quantization* q = step->params;
+  const int32_t outputs_count = (int32_t)step->output_count;
+  CARNOT_CHECK(step->param_bytes == sizeof(*q) && q->q >= 0 && q->q < outputs_count && q->y >= -1 &&
+                   q->y < outputs_count && q->y != q->q && q->type > CARNOT_CUDA_NORM_FLOAT &&
+                   q->type < CARNOT_CUDA_NORM_QUANTIZED &&
+                   (int32_t)quantized_of(outputs[q->q].format.dtype) == q->type,
+               INVALID_MODEL, "the stored quantization of a norm does not fit its step");
+  p->q_type = q->type, p->q_zero = q->zero, p->q_scale = q->scale;
+  return NULL;
+}
+
 static carnot_status* norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
                                  size_t* out_workspace_bytes) {
@@ -136,14 +255,18 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
                                .spatial = e.spatial,
                                .groups = e.groups}};
   CARNOT_TRY(set_parameters(step, &norm, inputs, &s->params));
+  CARNOT_TRY(set_quantization(step, outputs, &s->params));
   s->groups = carnot_dims_count(x->dims, x->rank) / carnot_max_i64(1, e.size);
   s->by_warp = fits_warp(step, inputs, outputs, &s->params);
+  CARNOT_CHECK(s->by_warp || !s->params.q_type, UNSUPPORTED,
+               "rows of %lld elements that are quantized, or operands at odd addresses",
+               (long long)e.size);
   s->params.count = s->groups;
   int pieces = e.size <= 256 ? 0 : e.size <= 768 ? 1 : e.size <= 1024 ? 2 : 3;
   CARNOT_TRY(carnot_cuda_kernel_for(carnot_cuda_of_step(step),
                                     s->by_warp ? kNormWarp[pieces] : kNorm, x->format.dtype,
                                     &s->function));
-  if (step->region->node_count == 1) return NULL;
+  if (step->region->node_count == 1 || s->params.q_type) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
   const char* why = norm_chain(step->region, step->input_count, &chain, reason, sizeof(reason));
@@ -163,6 +286,11 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
   s->params.y = outputs[0].data;
+  if (s->params.q_type) {
+    const norm_quantization* q = step->params;
+    s->params.y = q->y < 0 ? NULL : outputs[q->y].data;
+    s->params.q = outputs[q->q].data;
+  }
   for (uint32_t i = 1, at = 1; i < node->output_count; i++) {
     if (node->outputs[i] == CARNOT_PLAN_NONE || at >= step->output_count) continue;
     *(i == 1 ? &s->params.mean_out : &s->params.inv_out) = outputs[at++].data;

@@ -10,10 +10,13 @@
 
 // The text of types.cuh and functions.cuh (driver/images.S).
 extern const char carnot_cuda_prelude[];
+// That of fp8.cuh.
+extern const char carnot_cuda_prelude_fp8[];
 
 typedef struct writer {
   char* text;
   size_t at;
+  bool holds_fp8;
 } writer;
 
 static void put(writer* w, const char* format, ...) CARNOT_PRINTF(2, 3);
@@ -26,8 +29,14 @@ static void put(writer* w, const char* format, ...) {
   va_end(args);
 }
 
+// The type that a value is stored in; NULL: there is none. FP8 is handed on as bytes.
+static const char* storage_type(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_F8E4M3FN ? "u8" : carnot_cuda_type(dtype);
+}
+
 // The type of the arithmetic.
 static const char* compute_type(carnot_dtype dtype) {
+  if (dtype == CARNOT_DTYPE_F8E4M3FN) return "u8";
   if (carnot_cuda_is_float(dtype)) return "f32";
   return dtype == CARNOT_DTYPE_BOOL ? "bool" : carnot_cuda_type(dtype);
 }
@@ -63,14 +72,26 @@ static const char* put_quantization(writer* w, const carnot_plan_node* node, car
   carnot_dtype stored = types[x];
   if (down) stored = has_zero ? types[node->inputs[2]] : (carnot_dtype)given;
   if (down && !has_zero && !given) stored = CARNOT_DTYPE_U8;
-  if (stored != CARNOT_DTYPE_U8 && stored != CARNOT_DTYPE_I8)
-    return "quantized values are not int8 or uint8";
+  const bool is_fp8 = stored == CARNOT_DTYPE_F8E4M3FN;
+  if (stored != CARNOT_DTYPE_U8 && stored != CARNOT_DTYPE_I8 && !is_fp8)
+    return "quantized values are not int8, uint8 or float8e4m3fn";
+  if (is_fp8 && down && !carnot_attr_int(row, &node->attrs, "saturate"))
+    return "quantization to FP8 that does not saturate";
   if (types[scale] != CARNOT_DTYPE_F32 || (down && types[x] != CARNOT_DTYPE_F32) ||
       (precision && precision != CARNOT_DTYPE_F32))
     return "quantization in other than float32";
   types[out] = down ? stored : CARNOT_DTYPE_F32;
   char zero[32] = "0";
-  if (has_zero) snprintf(zero, sizeof(zero), "(i32)v%u", node->inputs[2]);
+  if (has_zero)
+    snprintf(zero, sizeof(zero), is_fp8 ? "load_e4m3(v%u)" : "(i32)v%u", node->inputs[2]);
+  if (is_fp8) {
+    w->holds_fp8 = true;
+    if (down)
+      put(w, "  u8 v%u = store_e4m3(__fadd_rn(__fdiv_rn(v%u, v%u), %s));\n", out, x, scale, zero);
+    else
+      put(w, "  f32 v%u = __fmul_rn(__fsub_rn(load_e4m3(v%u), %s), v%u);\n", out, x, zero, scale);
+    return NULL;
+  }
   if (!down) {
     put(w, "  f32 v%u = __fmul_rn((f32)((i32)v%u - %s), v%u);\n", out, x, zero, scale);
     return NULL;
@@ -128,7 +149,7 @@ static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
       "extern \"C\" __global__ void program_four(params p) {\n  wait_for_previous();\n"
       "  u32 i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;\n  if (i >= p.count) return;\n");
   for (uint32_t k = 0; k < n; k++) {
-    const char* t = carnot_cuda_type(types[chain->inputs[k]]);
+    const char* t = storage_type(types[chain->inputs[k]]);
     put(w,
         "  four<%s> a%u;\n  if (p.kind[%u] == 0 || (p.kind[%u] == 2 && p.inner[%u] == 1) || "
         "p.kind[%u] == 3) a%u = "
@@ -137,13 +158,13 @@ static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
         t, k, k, k, k, k, k, t, t, k, k, k, k, k, k, t, k, k);
   }
   for (uint32_t k = 0; k < m; k++)
-    put(w, "  four<%s> b%u;\n", carnot_cuda_type(types[chain->outputs[k]]), k);
+    put(w, "  four<%s> b%u;\n", storage_type(types[chain->outputs[k]]), k);
   put(w, "#pragma unroll\n  for (int e = 0; e < 4; e++) compute(");
   for (uint32_t k = 0; k < n; k++) put(w, "%sload(a%u.v[e])", k ? ", " : "", k);
   for (uint32_t k = 0; k < m; k++) put(w, "%sb%u.v[e]", n + k ? ", " : "", k);
   put(w, ");\n");
   for (uint32_t k = 0; k < m; k++) {
-    const char* t = carnot_cuda_type(types[chain->outputs[k]]);
+    const char* t = storage_type(types[chain->outputs[k]]);
     put(w, "  *(four<%s>*)((%s*)p.y[%u] + i) = b%u;\n", t, t, k, k);
   }
   put(w, "}\n");
@@ -180,10 +201,9 @@ static void put_kernels_of_one(writer* w, const carnot_cuda_chain* chain,
     put(w, "  compute(");
     for (uint32_t k = 0; k < n; k++)
       put(w, any ? "%sload(((const %s*)p.x[%u])[at[%u]])" : "%sload(((const %s*)p.x[%u])[AT(%u)])",
-          k ? ", " : "", carnot_cuda_type(types[chain->inputs[k]]), k, k);
+          k ? ", " : "", storage_type(types[chain->inputs[k]]), k, k);
     for (uint32_t k = 0; k < m; k++)
-      put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", carnot_cuda_type(types[chain->outputs[k]]),
-          k);
+      put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", storage_type(types[chain->outputs[k]]), k);
     put(w, any ? ");\n  }\n}\n" : ");\n}\n");
   }
 }
@@ -205,27 +225,27 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
 
 const char* carnot_cuda_chain_source(const carnot_region* region, const carnot_cuda_chain* chain,
                                      carnot_dtype* types, char* text) {
-  writer w = {text, 0};
+  writer w = {.text = text};
   put(&w, "%s\n", carnot_cuda_prelude);
-  writer body = {calloc(1, CARNOT_CUDA_CHAIN_SOURCE_BYTES), 0};
+  writer body = {.text = calloc(1, CARNOT_CUDA_CHAIN_SOURCE_BYTES)};
   if (!body.text) return "no memory";
   const char* why = NULL;
   for (uint32_t i = 0; i < chain->input_count && !why; i++)
-    if (!carnot_cuda_type(types[chain->inputs[i]])) why = "an operand's type has no device form";
+    if (!storage_type(types[chain->inputs[i]])) why = "an operand's type has no device form";
   for (uint32_t n = chain->first; n < region->node_count && !why; n++)
     why = put_node(&body, &region->nodes[n], types);
   if (!why) {
-    put(&w, "DEVICE void compute(");
+    put(&w, "%sDEVICE void compute(", body.holds_fp8 ? carnot_cuda_prelude_fp8 : "");
     for (uint32_t k = 0; k < chain->input_count; k++)
       put(&w, "%s%s v%u", k ? ", " : "", compute_type(types[chain->inputs[k]]), chain->inputs[k]);
     for (uint32_t k = 0; k < chain->output_count; k++)
       put(&w, "%s%s& y%u", chain->input_count + k ? ", " : "",
-          carnot_cuda_type(types[chain->outputs[k]]), k);
+          storage_type(types[chain->outputs[k]]), k);
     put(&w, ") {\n");
     if (chain->bias != CARNOT_PLAN_NONE) put(&w, "  v%u += v%u;\n", chain->acc, chain->bias);
     put(&w, "%s", body.text);
     for (uint32_t k = 0; k < chain->output_count; k++)
-      put(&w, "  y%u = store_as<%s>::of(v%u);\n", k, carnot_cuda_type(types[chain->outputs[k]]),
+      put(&w, "  y%u = store_as<%s>::of(v%u);\n", k, storage_type(types[chain->outputs[k]]),
           chain->outputs[k]);
     put(&w, "}\n");
     put_kernels(&w, chain, types);

@@ -165,16 +165,6 @@ carnot_status* carnot_cuda_int8_region_validate(const carnot_cuda_int8_region* r
   return NULL;
 }
 
-static bool is_dense(const carnot_operand* t, bool channels_last) {
-  int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    int d = !channels_last ? i : i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;
-    if (t->dims[d] != 1 && t->strides[d] != stride) return false;
-    stride *= t->dims[d];
-  }
-  return (uintptr_t)t->data % 16 == 0;
-}
-
 carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* r,
                                                  bool x_channels_last, bool channels_last,
                                                  const carnot_operand* inputs,
@@ -187,8 +177,9 @@ carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* 
                    (int32_t)type_of(output->format.dtype) == r->output,
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
                carnot_dtype_name(output->format.dtype));
-  CARNOT_CHECK(is_dense(x, x_channels_last) && is_dense(output, channels_last), INVALID_ARGUMENT,
-               "activations and result must be dense");
+  CARNOT_CHECK(
+      carnot_cuda_is_dense(x, x_channels_last) && carnot_cuda_is_dense(output, channels_last),
+      INVALID_ARGUMENT, "activations and result must be dense");
   if (!residual) return NULL;
   CARNOT_TRY(carnot_cuda_on_device(residual, 1));
   CARNOT_CHECK((int32_t)type_of(residual->format.dtype) == r->residual_type &&
@@ -199,7 +190,8 @@ carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* 
     CARNOT_CHECK(residual->dims[d] == output->dims[d], INVALID_ARGUMENT,
                  "dimension %d of the residual is %lld, must be %lld", d,
                  (long long)residual->dims[d], (long long)output->dims[d]);
-  CARNOT_CHECK(is_dense(residual, channels_last), INVALID_ARGUMENT, "the residual must be dense");
+  CARNOT_CHECK(carnot_cuda_is_dense(residual, channels_last), INVALID_ARGUMENT,
+               "the residual must be dense");
   return NULL;
 }
 
@@ -266,8 +258,8 @@ static double bytes_of(const carnot_operand_desc* t) {
   return (double)carnot_dims_count(t->dims, t->rank) * carnot_dtype_bits(t->format.dtype) / 8;
 }
 
-void carnot_cuda_int8_region_work(const carnot_problem* problem, double* out_flops,
-                                  double* out_bytes) {
+void carnot_cuda_quantized_work(const carnot_problem* problem, double* out_flops,
+                                double* out_bytes) {
   uint32_t anchor;
   *out_flops = *out_bytes = 0;
   const carnot_plan_node* node = carnot_quantized_anchor(problem->region, &anchor);

@@ -76,7 +76,7 @@ carnot_cuda_int8_epilogue carnot_cuda_int8_region_epilogue(const carnot_cuda_int
                                                            const carnot_step_view* step,
                                                            const carnot_operand* inputs);
 // Operations of the GEMM or convolution, and bytes of operands and result.
-void carnot_cuda_int8_region_work(const carnot_problem* problem, double* out_flops,
-                                  double* out_bytes);
+void carnot_cuda_quantized_work(const carnot_problem* problem, double* out_flops,
+                                double* out_bytes);
 
 #endif  // CARNOT_BACKEND_CUDA_QUANTIZE_INT8_REGION_H_

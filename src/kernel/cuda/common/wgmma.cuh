@@ -1,6 +1,6 @@
 // Tensor core instructions of a warpgroup (sm_90a): wgmma m64nNk16 of 16-bit floats and m64nNk32 of
-// 8-bit integers, B and mostly A in shared memory with a 128-byte swizzle. Without sm_90a the
-// functions are empty, so that kernels with both paths compile.
+// 8-bit integers and FP8, B and mostly A in shared memory with a 128-byte swizzle. Without sm_90a
+// the functions are empty, so that kernels with both paths compile.
 #pragma once
 
 #include "kernel/cuda/common/tensor_core.cuh"
@@ -15,6 +15,10 @@
 #endif
 
 #if __CUDA_ARCH__ >= 800
+
+struct e4m3 {
+  u8 bits;
+};  // FP8 E4M3FN
 
 template <class T, int N>
 struct wgmma_of;
@@ -117,6 +121,23 @@ GROUPS(bf16, "bf16")
   INTEGER_GROUP(T, type, 256, 128, "%128", "%129", "%130")
 INTEGER_GROUPS(u8, "u8")
 INTEGER_GROUPS(i8, "s8")
+#define FP8_GROUP(n, count, a, b, more)                                                            \
+  template <>                                                                                      \
+  struct wgmma_of<e4m3, n> {                                                                       \
+    static DEVICE_ONLY void multiply(f32* c, u64 x, u64 y, int add = 1) {                          \
+      asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " more                                    \
+                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n "k32.f32.e4m3.e4m3 {" NAMES##count \
+                   "}, " a ", " b ", add, 1, 1;\n}"                                                \
+                   : SUMS##count("+f", c)                                                          \
+                   : "l"(x), "l"(y), "r"(add));                                                    \
+    }                                                                                              \
+  };
+FP8_GROUP(32, 16, "%16", "%17", "%18")
+FP8_GROUP(64, 32, "%32", "%33", "%34")
+FP8_GROUP(128, 64, "%64", "%65", "%66")
+FP8_GROUP(160, 80, "%80", "%81", "%82")
+FP8_GROUP(192, 96, "%96", "%97", "%98")
+FP8_GROUP(256, 128, "%128", "%129", "%130")
 #else
 DEVICE u64 wgmma_descriptor(u32, int = 0) { return 0; }
 DEVICE void wgmma_fence_async() {}

@@ -1,5 +1,5 @@
-// Parameters and tile sizes of the tensor core GEMMs of 16-bit floats with constant weights, which
-// serve convolutions as implicit GEMM.
+// Parameters and tile sizes of the tensor core GEMMs of 16-bit floats and FP8 with constant
+// weights, which serve convolutions as implicit GEMM.
 #ifndef CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_
 #define CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_
 
@@ -9,9 +9,15 @@
 // implicit GEMM, row m is an output pixel (image, row, column) and k a tap and a channel of NHWC
 // x; a plain GEMM has one image, one row and one tap. |channels|, |pixel|, |filters| are
 // multiples of 8.
+//
+// Of FP8 (E4M3) operands sum_k is multiplied with scale[n], the bias is float32, and |channels| is
+// a multiple of 16. The result is a 16-bit float as the residual is, float32, or FP8: then it is
+// multiplied with |factor| and saturates.
 typedef struct carnot_cuda_gemm_tile_params {
   const void *x, *w, *bias, *residual;  // bias and residual may be NULL
   void* y;
+  const float* scale;  // [filters], of FP8 operands
+  float factor;
   long long rows;       // m
   int filters, depth;   // n; k = taps * channels
   int channels, pixel;  // of a tap; elements from one pixel of x to the next

@@ -1,9 +1,9 @@
-// Warp-specialized GEMM of 16-bit floats with constant weights, and NHWC convolution by TMA im2col,
-// for sm_90a: one producer thread loads steps of 64 along K by TMA, the other warpgroups multiply
-// by wgmma. Blocks of a cluster side by side fetch a part of their common rows each and multicast
-// it. Split-K over the cluster's third dimension: each block finishes some rows, the others send it
-// their accumulators of these, and it adds them in the order of ranks. Weights are fetched before
-// the previous kernel has ended.
+// Warp-specialized GEMM of 16-bit floats or FP8 with constant weights, and NHWC convolution by TMA
+// im2col, for sm_90a: one producer thread loads steps of 128 bytes along K by TMA, the other
+// warpgroups multiply by wgmma. Blocks of a cluster side by side fetch a part of their common rows
+// each and multicast it. Split-K over the cluster's third dimension: each block finishes some rows,
+// the others send it their accumulators of these, and it adds them in the order of ranks. Weights
+// are fetched before the previous kernel has ended.
 #pragma once
 
 #include "kernel/cuda/common/cluster.cuh"
@@ -12,10 +12,12 @@
 
 #if HAS_WGMMA
 
-template <class T, int BM, int BN>
+// T: operand type; EPILOGUE: gemm_epilogue or fp8_epilogue.
+template <class T, int BM, int BN, class EPILOGUE = gemm_epilogue<T>>
 struct gemm_tma {
   enum {
-    THREADS = BM * 2,  // that multiply; one warp more fetches
+    DEPTH = STAGE_PITCH / sizeof(T),  // elements of a step
+    THREADS = BM * 2,                 // that multiply; one warp more fetches
     STAGE = (BM + BN) * STAGE_PITCH,
     ROW = (BN + 4) * 4,  // bytes of a row of the accumulators
     PIECES = BN / 8,
@@ -26,14 +28,14 @@ struct gemm_tma {
   u32 base, full, empty,
       joined;           // stages; mbarriers: of each stage (full, empty), and of the split-K parts
   u32 x, z;             // in the cluster
-  int first, steps;     // of K, 64 each
+  int first, steps;     // of K
   u32 x_row, x_blocks;  // the first row of x that this block loads, and the blocks that receive it
   tma_cursor<carnot_cuda_gemm_tma_params> next;
   f32 sums[BN / 8][4];
-  gemm_epilogue<T> out;
+  EPILOGUE out;
 
   DEVICE_ONLY gemm_tma(const carnot_cuda_gemm_tma_params& params)
-      : p(params), next{params, STAGE_DEPTH} {}
+      : p(params), next{params, DEPTH} {}
 
   // Rows of the tile that one block finishes: a multiple of eight.
   DEVICE_ONLY int share() { return (BM / 8 + (int)gridDim.z - 1) / (int)gridDim.z * 8; }
@@ -118,7 +120,7 @@ struct gemm_tma {
           db = wgmma_descriptor(a + BM * STAGE_PITCH);
       wgmma_begin();
 #pragma unroll
-      for (int i = 0; i < STAGE_DEPTH / 16; i++)
+      for (int i = 0; i < STAGE_PITCH / 32; i++)
         wgmma_of<T, BN>::multiply(&sums[0][0], da + 2 * i, db + 2 * i, s + i);
       wgmma_commit();
       wgmma_wait<1>();

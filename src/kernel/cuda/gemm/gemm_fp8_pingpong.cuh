@@ -1,0 +1,74 @@
+// Ping-pong GEMM of FP8 operands (gemm_pingpong.cuh): scale, bias, residual and activation. The
+// tensor map of the weights permutes the filters.
+#pragma once
+
+#include "kernel/cuda/gemm/fp8_epilogue.cuh"
+#include "kernel/cuda/gemm/gemm_tma_pingpong.cuh"
+
+#if HAS_WGMMA
+
+// H: type of the residual; Y: of the result.
+template <class H, class Y, int BN>
+struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> {
+  typedef gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> base_type;
+  using base_type::has, base_type::piece, base_type::release, base_type::sum, base_type::depth;
+  using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
+  enum { EARLY = BN < 192 };  // reads of the next 32 columns: the widest lacks the registers
+
+  DEVICE_ONLY gemm_fp8_pingpong(const carnot_cuda_gemm_pingpong_params& params)
+      : base_type(params) {}
+
+  DEVICE_ONLY void fetch_filters_of(u32 to, int step, int column, u32 barrier) {
+    fetch_filters(to, &p.w, step * depth(), column, barrier);
+  }
+
+  // Residuals of 32 columns; a gated activation has none before it.
+  struct added {
+    half8 residual[4];
+  };
+  template <bool GATE>
+  DEVICE_ONLY added read(int g) {
+    added r = {};
+    if (!GATE && p.gemm.residual)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        if (has(i, g)) r.residual[i] = ((const half8*)p.gemm.residual)[piece(i, g)];
+    return r;
+  }
+  template <bool GATE>
+  DEVICE_ONLY void finish_as(int last) {
+    added next = read<GATE>(0);
+    wgmma_wait<0>();
+    if (last >= 0) release(last);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+      f32 scale[8], shift[8];
+      asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
+      bool any = g * 4 < n;
+      read_channels8(any ? p.gemm.scale : 0, pieces - n + g * 4, scale);
+      read_channels8(any ? p.gemm.bias : 0, pieces - n + g * 4, shift);
+      added mine = EARLY || !g ? next : read<GATE>(g);
+      if (EARLY && g + 1 < GROUPS) next = read<GATE>(g + 1);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        f32 v[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+          v[k] = fmaf(sum(i, g, k), scale[k], shift[k]);
+          if (!GATE)
+            v[k] = lo(hi(v[k] + half8_at<H>(mine.residual[i], k), p.gemm.low), p.gemm.high);
+        }
+        if (GATE) gate8(v, p.c);
+        if (has(i, g)) store8<Y>::of(p.gemm.y, piece(i, g), v, p.gemm.factor);
+      }
+    }
+  }
+  DEVICE_ONLY void finish(int last) {
+    if (p.gate)
+      finish_as<true>(last);
+    else
+      finish_as<false>(last);
+  }
+};
+
+#endif
