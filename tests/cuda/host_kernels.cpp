@@ -240,13 +240,18 @@ static void run_gemm_weight_only(const void* given, unsigned long long far) {
     }
   }
 }
-#define HOST_WEIGHT_ONLY(bits, groups, height, width, T)                     \
-  HOST_KERNEL(gemm_weight_only_##bits##_##groups##_##height##x##width##_##T, \
+#define HOST_WEIGHT_ONLY(bits, groups, height, width, T, form)                     \
+  HOST_KERNEL(gemm_weight_only_##form##bits##_##groups##_##height##x##width##_##T, \
               (run_gemm_weight_only<T, bits>), carnot_cuda_weight_only_params)
 #define HOST_WEIGHT_ONLY_TYPES(bits, groups, height, width, slices) \
-  HOST_WEIGHT_ONLY(bits, groups, height, width, f32)                \
-  HOST_WEIGHT_ONLY(bits, groups, height, width, f16)                \
-  HOST_WEIGHT_ONLY(bits, groups, height, width, bf16)
+  HOST_WEIGHT_ONLY(bits, groups, height, width, f32, )              \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, f16, )              \
+  HOST_WEIGHT_ONLY(bits, groups, height, width, bf16, )
+#define HOST_WEIGHT_ONLY_DIRECT_TYPES(bits, span, height, width, slices) \
+  HOST_WEIGHT_ONLY(bits, span, height, width, f16, direct_)              \
+  HOST_WEIGHT_ONLY(bits, span, height, width, bf16, direct_)
+#define HOST_WEIGHT_ONLY_DIRECT_FORMS(height, width, slices) \
+  CARNOT_CUDA_WEIGHT_ONLY_DIRECT_FORMS(HOST_WEIGHT_ONLY_DIRECT_TYPES, height, width, slices)
 #define HOST_WEIGHT_ONLY_FORMS(height, width, slices) \
   CARNOT_CUDA_WEIGHT_ONLY_FORMS(HOST_WEIGHT_ONLY_TYPES, height, width, slices)
 
@@ -612,6 +617,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_CONV_STEMS_INT8(HOST_STEM_INT8)
   CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
   CARNOT_CUDA_WEIGHT_ONLY_SIZES(HOST_WEIGHT_ONLY_FORMS)
+  CARNOT_CUDA_WEIGHT_ONLY_DIRECT_SIZES(HOST_WEIGHT_ONLY_DIRECT_FORMS)
   CARNOT_CUDA_DEPTHWISE_INT8_SPANS(HOST_DEPTHWISE_INT8)
   HOST_KERNEL(depthwise_int8_u8, (run_depthwise_int8<u8, 0, 1, 0>),
               carnot_cuda_depthwise_int8_params)

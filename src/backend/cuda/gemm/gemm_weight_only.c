@@ -5,6 +5,7 @@
 
 typedef struct weight_only_config {
   int columns, slices;            // of a block
+  bool is_direct;                 // gemm_weight_only_direct.cuh
   int64_t least_rows, most_rows;  // that it is offered for
 } weight_only_config;
 
@@ -29,6 +30,15 @@ static const char* weight_only_reject(carnot_problem* problem, char* reason, siz
   if (rows < config->least_rows || rows > config->most_rows)
     return carnot_cuda_reject_reason(reason, size, "%lld rows, takes %lld to %lld", (long long)rows,
                                      (long long)config->least_rows, (long long)config->most_rows);
+  if (config->is_direct && !carnot_cuda_is_half(a->format.dtype))
+    return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
+                                     carnot_dtype_name(a->format.dtype));
+  if (config->is_direct && (p.shift < 1 || p.k % carnot_cuda_weight_only_tile_depth(&p)))
+    return carnot_cuda_reject_reason(reason, size,
+                                     "%lld weights a column in blocks of %lld, takes multiples of "
+                                     "%lld in blocks of 32 and more",
+                                     (long long)p.k, (long long)view.block,
+                                     (long long)carnot_cuda_weight_only_tile_depth(&p));
   carnot_cuda_want_row_major(problem);
   return NULL;
 }
@@ -106,33 +116,58 @@ static carnot_status* check_operands(const carnot_cuda_weight_only_step* p,
   return NULL;
 }
 
-// The kernels by rows, columns, scales of a tile and type.
-static carnot_cuda_kernel_id kernel_of(int rows, int columns, int bits, int groups,
+// The kernels by form, rows, columns, scales of a tile (ring) or steps of a scale (direct), and
+// type.
+static carnot_cuda_kernel_id kernel_of(bool is_direct, int rows, int columns, int bits, int groups,
                                        carnot_dtype dtype) {
   static const struct {
+    bool is_direct;
     int rows, columns, bits, groups;
     carnot_cuda_kernel_id f32, f16, bf16;
   } kKernels[] = {
-#define ENTRY(bit_count, group_count, height, width, slices)                                   \
-  {height,                                                                                     \
-   width,                                                                                      \
-   bit_count,                                                                                  \
-   group_count,                                                                                \
-   CARNOT_CUDA_KERNEL_gemm_weight_only_##bit_count##_##group_count##_##height##x##width##_f32, \
-   CARNOT_CUDA_KERNEL_gemm_weight_only_##bit_count##_##group_count##_##height##x##width##_f16, \
-   CARNOT_CUDA_KERNEL_gemm_weight_only_##bit_count##_##group_count##_##height##x##width##_bf16},
-#define ENTRIES(height, width, slices) CARNOT_CUDA_WEIGHT_ONLY_FORMS(ENTRY, height, width, slices)
-      CARNOT_CUDA_WEIGHT_ONLY_SIZES(ENTRIES)
-#undef ENTRIES
-#undef ENTRY
+#define ID(name) CARNOT_CUDA_KERNEL_gemm_weight_only_##name
+#define RING(bits, groups, height, width, slices)  \
+  {false,                                          \
+   height,                                         \
+   width,                                          \
+   bits,                                           \
+   groups,                                         \
+   ID(bits##_##groups##_##height##x##width##_f32), \
+   ID(bits##_##groups##_##height##x##width##_f16), \
+   ID(bits##_##groups##_##height##x##width##_bf16)},
+#define RINGS(height, width, slices) CARNOT_CUDA_WEIGHT_ONLY_FORMS(RING, height, width, slices)
+      CARNOT_CUDA_WEIGHT_ONLY_SIZES(RINGS)
+#define DIRECT(bits, span, height, width, slices)         \
+  {true,                                                  \
+   height,                                                \
+   width,                                                 \
+   bits,                                                  \
+   span,                                                  \
+   CARNOT_CUDA_KERNEL_NONE,                               \
+   ID(direct_##bits##_##span##_##height##x##width##_f16), \
+   ID(direct_##bits##_##span##_##height##x##width##_bf16)},
+#define DIRECTS(height, width, slices) \
+  CARNOT_CUDA_WEIGHT_ONLY_DIRECT_FORMS(DIRECT, height, width, slices)
+          CARNOT_CUDA_WEIGHT_ONLY_DIRECT_SIZES(DIRECTS)
+#undef DIRECTS
+#undef DIRECT
+#undef RINGS
+#undef RING
+#undef ID
   };
   for (size_t i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
-    if (kKernels[i].rows == rows && kKernels[i].columns == columns && kKernels[i].bits == bits &&
-        kKernels[i].groups == groups)
+    if (kKernels[i].is_direct == is_direct && kKernels[i].rows == rows &&
+        kKernels[i].columns == columns && kKernels[i].bits == bits && kKernels[i].groups == groups)
       return dtype == CARNOT_DTYPE_F32   ? kKernels[i].f32
              : dtype == CARNOT_DTYPE_F16 ? kKernels[i].f16
                                          : kKernels[i].bf16;
   return CARNOT_CUDA_KERNEL_NONE;
+}
+
+// Rows of a block.
+static int height_of(const weight_only_config* config, int64_t rows) {
+  if (config->columns == 128) return 64;
+  return rows <= 8 || config->columns == 16 ? 8 : 16;
 }
 
 static carnot_status* weight_only_configure(const carnot_step_view* step,
@@ -146,13 +181,14 @@ static carnot_status* weight_only_configure(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   CARNOT_TRY(check_operands(p, inputs, &outputs[0]));
   const int64_t rows = carnot_dims_count(outputs[0].dims, outputs[0].rank - 1);
-  const int groups = carnot_cuda_weight_only_groups(p);
-  const int least = config->columns == 128 ? 16 : 8, most = config->columns == 128 ? 64 : 16,
-            height = rows <= least ? least : most,
+  const int groups = config->is_direct ? p->shift == 1 || p->bits == 8 ? 2 : 4
+                                       : carnot_cuda_weight_only_groups(p),
+            height = height_of(config, rows),
             across = CARNOT_CUDA_WEIGHT_ONLY_ACROSS(config->columns, config->slices);
-  const int64_t ring = (int64_t)CARNOT_CUDA_WEIGHT_ONLY_STAGES(across) *
-                       CARNOT_CUDA_WEIGHT_ONLY_SLOT(across, groups) *
-                       (CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32),
+  const int64_t ring = config->is_direct ? 0
+                                         : (int64_t)CARNOT_CUDA_WEIGHT_ONLY_STAGES(across) *
+                                               CARNOT_CUDA_WEIGHT_ONLY_SLOT(across, groups) *
+                                               (CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32),
                 sums = (int64_t)config->slices * height * config->columns * (int64_t)sizeof(float);
   *s =
       (weight_only_state){.params = {.rows = rows,
@@ -171,9 +207,10 @@ static carnot_status* weight_only_configure(const carnot_step_view* step,
   s->grid[0] = carnot_ceildiv(p->n, config->columns);
   s->grid[1] = carnot_ceildiv(rows, height), s->grid[2] = 1;
   CARNOT_CHECK(s->grid[1] <= 65535, UNSUPPORTED, "%lld rows", (long long)rows);
-  CARNOT_TRY(carnot_cuda_kernel(
-      cuda, kernel_of(height, config->columns, p->bits, groups, outputs[0].format.dtype),
-      &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda,
+                                kernel_of(config->is_direct, height, config->columns, p->bits,
+                                          groups, outputs[0].format.dtype),
+                                &s->function));
   return carnot_cuda_allow_shared(cuda, s->function);
 }
 
@@ -209,20 +246,22 @@ static void weight_only_work(const carnot_problem* problem, double* out_flops, d
                    carnot_dtype_bits(scales->format.dtype) / 8;
 }
 
-#define WEIGHT_ONLY_TACTIC(width, ...)                           \
-  const carnot_tactic carnot_cuda_gemm_weight_only_##width = {   \
-      .name = "cuda_gemm_weight_only_" #width,                   \
-      .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,                     \
-      .config = &(const weight_only_config){width, __VA_ARGS__}, \
-      .numerics = CARNOT_NUMERICS_EXACT,                         \
-      .device = true,                                            \
-      .reject = weight_only_reject,                              \
-      .prepare = carnot_cuda_weight_only_prepare,                \
-      .validate = weight_only_validate,                          \
-      .uses_input = weight_only_uses_input,                      \
-      .configure = weight_only_configure,                        \
-      .run = weight_only_run,                                    \
+#define WEIGHT_ONLY_TACTIC(form, width, ...)                         \
+  const carnot_tactic carnot_cuda_gemm_weight_only_##form##width = { \
+      .name = "cuda_gemm_weight_only_" #form #width,                 \
+      .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,                         \
+      .config = &(const weight_only_config){width, __VA_ARGS__},     \
+      .numerics = CARNOT_NUMERICS_EXACT,                             \
+      .device = true,                                                \
+      .reject = weight_only_reject,                                  \
+      .prepare = carnot_cuda_weight_only_prepare,                    \
+      .validate = weight_only_validate,                              \
+      .uses_input = weight_only_uses_input,                          \
+      .configure = weight_only_configure,                            \
+      .run = weight_only_run,                                        \
       .work = weight_only_work};
-WEIGHT_ONLY_TACTIC(16, .slices = 8, .least_rows = 0, .most_rows = 16)
-WEIGHT_ONLY_TACTIC(32, .slices = 8, .least_rows = 0, .most_rows = 16)
-WEIGHT_ONLY_TACTIC(128, .slices = 2, .least_rows = 9, .most_rows = 64)
+WEIGHT_ONLY_TACTIC(direct_, 16, .slices = 8, .is_direct = true, .most_rows = 8)
+WEIGHT_ONLY_TACTIC(direct_, 32, .slices = 8, .is_direct = true, .most_rows = 16)
+WEIGHT_ONLY_TACTIC(direct_, 128, .slices = 2, .is_direct = true, .least_rows = 9, .most_rows = 64)
+WEIGHT_ONLY_TACTIC(, 32, .slices = 8, .most_rows = 16)
+WEIGHT_ONLY_TACTIC(, 128, .slices = 2, .least_rows = 9, .most_rows = 64)

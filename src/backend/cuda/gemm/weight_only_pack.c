@@ -5,8 +5,11 @@
 #include <string.h>
 
 static int64_t steps_of_tile(const carnot_cuda_weight_only_step* p) { return p->bits == 4 ? 4 : 2; }
+int64_t carnot_cuda_weight_only_tile_depth(const carnot_cuda_weight_only_step* p) {
+  return steps_of_tile(p) * 16;
+}
 int64_t carnot_cuda_weight_only_tiles(const carnot_cuda_weight_only_step* p) {
-  return carnot_ceildiv(p->k, steps_of_tile(p) * 16);
+  return carnot_ceildiv(p->k, carnot_cuda_weight_only_tile_depth(p));
 }
 int64_t carnot_cuda_weight_only_blocks(const carnot_cuda_weight_only_step* p) {
   return ((carnot_cuda_weight_only_tiles(p) * steps_of_tile(p) - 1) >> p->shift) + 1;
@@ -120,7 +123,8 @@ static carnot_status* new_constant(carnot_prepared* out, uint32_t index, const c
 // In the order of gemm_weight_only_params.h; |numbers| [n,k].
 static void pack_weights(const carnot_cuda_weight_only_step* p, const uint8_t* numbers,
                          uint8_t* out) {
-  const int64_t tiles = carnot_cuda_weight_only_tiles(p), depth = steps_of_tile(p) * 16;
+  const int64_t tiles = carnot_cuda_weight_only_tiles(p),
+                depth = carnot_cuda_weight_only_tile_depth(p);
   for (int64_t n = 0; n < p->n; n++)
     for (int64_t k = 0; k < p->k; k++) {
       const uint8_t q = numbers[n * p->k + k];

@@ -26,6 +26,7 @@ typedef struct carnot_cuda_weight_only_step {
 } carnot_cuda_weight_only_step;
 
 // Sizes of the packed weights, as gemm_weight_only_params.h describes them.
+int64_t carnot_cuda_weight_only_tile_depth(const carnot_cuda_weight_only_step* p);  // of K
 int64_t carnot_cuda_weight_only_tiles(const carnot_cuda_weight_only_step* p);
 int64_t carnot_cuda_weight_only_blocks(const carnot_cuda_weight_only_step* p);
 int64_t carnot_cuda_weight_only_column_groups(const carnot_cuda_weight_only_step* p);

@@ -35,7 +35,7 @@ typedef struct carnot_cuda_weight_only_params {
 enum { CARNOT_CUDA_WEIGHT_ONLY_THREADS = 256, CARNOT_CUDA_WEIGHT_ONLY_TILE = 512 };
 // X(rows, columns, slices) of each kernel's block: eight warps, |slices| along K and the others across columns.
 #define CARNOT_CUDA_WEIGHT_ONLY_SIZES(X) \
-  X(8, 16, 8) X(16, 16, 8) X(8, 32, 8) X(16, 32, 8) X(16, 128, 2) X(64, 128, 2)
+  X(8, 32, 8) X(16, 32, 8) X(64, 128, 2)
 // Blocks on a multiprocessor.
 #define CARNOT_CUDA_WEIGHT_ONLY_RESIDENT(rows, columns) ((rows) == 64 ? 1 : (rows) == 8 && (columns) == 16 ? 3 : 2)
 // X(bits, groups): the scales of a tile.
@@ -44,6 +44,14 @@ enum { CARNOT_CUDA_WEIGHT_ONLY_THREADS = 256, CARNOT_CUDA_WEIGHT_ONLY_TILE = 512
 #define CARNOT_CUDA_WEIGHT_ONLY_ACROSS(columns, slices) ((columns) * (slices) / 128)
 #define CARNOT_CUDA_WEIGHT_ONLY_STAGES(across) ((across) == 1 ? 6 : 4)
 #define CARNOT_CUDA_WEIGHT_ONLY_SLOT(across, groups) ((across) * (512 + (groups) * 384))
+
+// The direct kernels (gemm_weight_only_direct.cuh), of FP16 and BF16.
+#define CARNOT_CUDA_WEIGHT_ONLY_DIRECT_SIZES(X) \
+  X(8, 16, 8) X(8, 32, 8) X(16, 32, 8) X(64, 128, 2)
+// X(bits, span): steps of one scale.
+#define CARNOT_CUDA_WEIGHT_ONLY_DIRECT_FORMS(X, ...) \
+  X(4, 2, __VA_ARGS__) X(4, 4, __VA_ARGS__) X(8, 2, __VA_ARGS__)
+#define CARNOT_CUDA_WEIGHT_ONLY_DIRECT_RESIDENT(rows, columns) ((rows) == 64 ? 1 : 2)
 // clang-format on
 
 #endif  // CARNOT_KERNEL_CUDA_GEMM_GEMM_WEIGHT_ONLY_PARAMS_H_
