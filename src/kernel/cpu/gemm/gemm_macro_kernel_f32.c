@@ -6,6 +6,7 @@
 enum {
   kDepthUnit = 32,           // blocks are cut where no tile has a rest
   kBlockDepth = 768,         // k of a block: 14 rows of A stay in L1
+  kPartDepth = 256,          // k of a part, which is summed from zero
   kBlockBytes = 512 * 1024,  // weights of a block: half of a 1 MB L2
   kBlockTaps = CARNOT_RESIDUAL_IN_PLACE_TAPS,
 };
@@ -26,7 +27,7 @@ static bool residual_in_place(const gemm_macro_kernel_f32* p) {
 }
 
 // Sums carried through dst would overwrite a residual that lies there: then K stays in one piece,
-// unless rows are converted to BF16: then the sums start from the residual.
+// unless rows are converted to BF16: then the blocks are added to the residual.
 static k_block k_block_next(const gemm_macro_kernel_f32* p, int64_t t0, int64_t k0) {
   if (residual_in_place(p) && !p->tiles->convert_a && p->taps <= kBlockTaps) {
     return (k_block){0, p->taps, 0, p->depth};
@@ -53,6 +54,20 @@ static void set_clip(const carnot_epilogue_f32* e, gemm_ukernel_f32* tile) {
   tile->hi = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->b : INFINITY;
 }
 
+// Parts of K of about kPartDepth, as even as they come: whole taps, or a share of one.
+static void set_parts(gemm_ukernel_f32* tile) {
+  const int64_t depth = max_i64(1, tile->depth);
+  if (depth > kPartDepth) {
+    const int64_t parts = (depth + kPartDepth - 1) / kPartDepth;
+    tile->part_taps = 1;
+    tile->part_depth = (depth + parts * kDepthUnit - 1) / (parts * kDepthUnit) * kDepthUnit;
+    return;
+  }
+  const int64_t fit = kPartDepth / depth, parts = (tile->taps + fit - 1) / fit;
+  tile->part_taps = (tile->taps + parts - 1) / parts;
+  tile->part_depth = depth;
+}
+
 // One row of tiles: |count| rows, columns [n0, n1), one block of K.
 static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
                          int64_t m, int count, int64_t n0, int64_t n1) {
@@ -68,7 +83,10 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     tiles->convert_a(pointers, count, tile.taps, tile.depth, panel);
     for (int i = 0; i < count; ++i) pointers[i] = panel + i * TILE_PANEL_DEPTH;
     tile.depth = tile.taps * ((tile.depth + 1) & ~INT64_C(1));
-    tile.taps = 1;
+    tile.taps = tile.part_taps = 1;
+    tile.part_depth = tile.depth;  // BF16 rounds far more than the sum does
+  } else {
+    set_parts(&tile);
   }
   tile.rows = pointers;
   tile.row_count = count;
@@ -85,8 +103,8 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     tile.c = p->dst + m * p->ld + n;
     tile.bias = last && e->bias ? e->bias + n : NULL;
     tile.residual = last && e->residual ? e->residual + m * e->residual_ld + n : NULL;
-    // Where rows are converted to BF16, a residual in dst cannot be added at the end: the
-    // accumulation starts from it.
+    // Where rows are converted to BF16, K is not in one piece: every block is added to a residual
+    // in dst.
     if (tiles->convert_a && residual_in_place(p)) tile.carry = true, tile.residual = NULL;
     tiles->tiles[wide][count - 1](&tile);
     n += TILE_PANEL << wide;
