@@ -11,6 +11,7 @@
 #else
 
 #define TILE_TABLE gemm_ukernels_bf16
+#define TILE_IN_ONE_PART  // BF16 rounds far more than the sum does
 #if defined(__AVX512BF16__)
 #define TILE_FORMAT .weight_bytes = 2, .depth_unit = 2, .convert_a = convert_a_bf16
 #else
@@ -63,7 +64,7 @@ CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_u
     for (int i = 0; i < row_count; ++i) a[i] = t->rows[tap * row_count + i];
     vi32 pairs[16];
     vf32 bv[16];
-    int64_t k = part->k0;  // even, as all parts but the last are
+    int64_t k = part->k0;
     for (; k + 1 < part->k1; k += 2, b += TILE_PANEL) {
       load_pairs(width, t, b, pairs);
       CARNOT_UNROLL

@@ -83,10 +83,7 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     tiles->convert_a(pointers, count, tile.taps, tile.depth, panel);
     for (int i = 0; i < count; ++i) pointers[i] = panel + i * TILE_PANEL_DEPTH;
     tile.depth = tile.taps * ((tile.depth + 1) & ~INT64_C(1));
-    tile.taps = tile.part_taps = 1;
-    tile.part_depth = tile.depth;  // BF16 rounds far more than the sum does
-  } else {
-    set_parts(&tile);
+    tile.taps = 1;
   }
   tile.rows = pointers;
   tile.row_count = count;
@@ -120,7 +117,7 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
   const gemm_ukernels_f32* tiles = p->tiles;
   const int64_t wide = tiles->max_rows[1] >= 4 ? 1 : 0;
   const int64_t most = tiles->max_rows[wide], parts = (m1 - m0 + most - 1) / most;
-  const gemm_ukernel_f32 tile = {
+  gemm_ukernel_f32 tile = {
       .taps = k->t1 - k->t0,
       .depth = k->k1 - k->k0,
       .b_panel = p->taps * packed_depth(p) * TILE_PANEL * tiles->weight_bytes,
@@ -128,6 +125,7 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
       .residual_ld = p->epilogue->residual_ld,
       .carry = k->t0 > 0 || k->k0 > 0,
   };
+  set_parts(&tile);
   for (int64_t i = 0; i < parts; ++i) {  // tiles of even height: 49 rows are 13 + 12 + 12 + 12
     const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
     row_of_tiles(p, k, tile, begin, (int)(end - begin), n0, n1);

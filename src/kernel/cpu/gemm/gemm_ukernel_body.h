@@ -64,6 +64,7 @@ typedef struct tile_part {
 CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
                                           const tile_part* part, vf32* acc);
 
+#ifndef TILE_IN_ONE_PART
 // Moves to the next part; false after the last.
 CARNOT_INLINE bool tile_part_next(const gemm_ukernel_f32* t, tile_part* part) {
   if (part->k1 < t->depth) {
@@ -76,12 +77,19 @@ CARNOT_INLINE bool tile_part_next(const gemm_ukernel_f32* t, tile_part* part) {
   part->k0 = 0, part->k1 = min_i64(t->part_depth, t->depth);
   return true;
 }
+#endif
 
 // The sums of a part stay in registers, those of the parts before it in L1: a tile of one part, as
 // those of a small K are, pays nothing for it.
 CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* t) {
   const int width = panels * VECTORS;
   vf32 acc[TILE_PANEL * 4];
+#ifdef TILE_IN_ONE_PART
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * width; ++x) acc[x] = v_zero();
+  const tile_part part = {0, t->taps, 0, t->depth, t->b};
+  tile_accumulate(row_count, width, t, &part, acc);
+#else
   float buffer[TILE_F32_ROWS * 2 * TILE_PANEL] __attribute__((aligned(64)));
   float* total = buffer;
   CARNOT_OPAQUE(total);  // or the compiler takes registers for it
@@ -100,6 +108,7 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* 
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) v_store(total + x * V_LANES, acc[x]);
   }
+#endif
   tile_finish(row_count, width, t, acc);
 }
 

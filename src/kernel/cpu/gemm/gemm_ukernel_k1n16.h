@@ -11,12 +11,13 @@ CARNOT_INLINE vf32 load_weights(const tile_weight* p);
 CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
                                           const tile_part* part, vf32* acc) {
   const tile_weight* b = part->b;
-  const int64_t panel = t->b_panel / (int64_t)sizeof *b;
+  const int64_t panel = t->b_panel / (int64_t)sizeof *b, depth = part->k1 - part->k0;
   for (int64_t tap = part->t0; tap < part->t1; ++tap) {
     const float* a[TILE_MAX_ROWS];
     CARNOT_UNROLL
-    for (int i = 0; i < row_count; ++i) a[i] = t->rows[tap * row_count + i];
-    for (int64_t k = part->k0; k < part->k1; ++k, b += TILE_PANEL) {
+    for (int i = 0; i < row_count; ++i)
+      a[i] = (const float*)t->rows[tap * row_count + i] + part->k0;
+    for (int64_t k = 0; k < depth; ++k, b += TILE_PANEL) {
       vf32 bv[16];
       CARNOT_UNROLL
       for (int j = 0; j < width; ++j) {
