@@ -67,6 +67,14 @@ CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_u
     int64_t k = part->k0;
     for (; k + 1 < part->k1; k += 2, b += TILE_PANEL) {
       load_pairs(width, t, b, pairs);
+      if (row_count == 1) {  // wide: even and odd weights of all columns would not fit in registers
+        CARNOT_UNROLL
+        for (int x = 0; x < width; ++x) {
+          acc[x] = v_fma(v_set(a[0][k]), even_weights(pairs[x]), acc[x]);
+          acc[x] = v_fma(v_set(a[0][k + 1]), odd_weights(pairs[x]), acc[x]);
+        }
+        continue;
+      }
       CARNOT_UNROLL
       for (int j = 0; j < width; ++j) bv[j] = even_weights(pairs[j]);
       CARNOT_UNROLL
