@@ -53,6 +53,7 @@ CARNOT_INLINE void amx_rest(int groups, int panels, const gemm_ukernel_f32* t, c
 CARNOT_INLINE void amx_body(int groups, int panels, const gemm_ukernel_f32* t) {
   float sums[2 * kAmxRows * kSumsLd] __attribute__((aligned(64)));
   const int64_t ld = kSumsLd * sizeof *sums;
+  AMX_BARRIER();
   _tile_zero(0);
   if (panels > 1) _tile_zero(1);
   if (groups > 1) _tile_zero(2);
