@@ -133,8 +133,6 @@ def vision(name: str, size: int = 224, key: str = "", **settings):
     def make():
         if name in ("googlenet", "inception_v3"):
             settings.update(aux_logits=False, init_weights=True)
-        elif "resnet" in name and key:
-            settings.update(weights_backbone=None)
         elif key:
             settings.update(weights_backbone=None)
         module = getattr(tv.segmentation if key else tv, name)(weights=None, **settings)
@@ -142,9 +140,8 @@ def vision(name: str, size: int = 224, key: str = "", **settings):
     return make
 
 
-def video(name: str):
-    return lambda: (getattr(tv.video, name)(weights=None), (torch.randn(1, 3, 16 if name == "s3d" else 8, 112, 112)
-                                                            if name != "s3d" else torch.randn(1, 3, 16, 224, 224),))
+def video(name: str, frames: int = 8, size: int = 112):
+    return lambda: (getattr(tv.video, name)(weights=None), (torch.randn(1, 3, frames, size, size),))
 
 
 def text(name: str, **settings):
@@ -195,7 +192,7 @@ NETWORKS = {
     "lraspp_mobilenet": vision("lraspp_mobilenet_v3_large", 256, "out"),
     "r3d_18": video("r3d_18"),
     "mc3_18": video("mc3_18"),
-    "s3d": video("s3d"),
+    "s3d": video("s3d", 16, 224),
     "bert": text("Bert", num_hidden_layers=6),
     "gpt2": text("GPT2", n_layer=6, use_cache=False),
     "distilbert": text("DistilBert", n_layers=6),
