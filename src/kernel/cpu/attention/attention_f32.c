@@ -166,16 +166,14 @@ static float dot(const float* x, const float* y, int64_t n) {
 }
 
 // dst += sum_j weight[j] * v[j], four vectors of columns at a time so that sums stay in registers.
+// The sum of the block's keys starts from zero.
 static void mix_values(const carnot_attention_f32* p, const float* weights, int64_t j0, int64_t n,
                        float* dst) {
   for (int64_t c = 0; c < p->dv; c += 4 * V_LANES) {
     const float* v = p->v + j0 * p->v_ld + c;
     const int64_t left = p->dv - c;
     vf32 sum[4];
-    for (int u = 0; u < 4; ++u) {
-      const int64_t rest = left - u * V_LANES;
-      sum[u] = j0 > 0 && rest > 0 ? v_load_upto(dst + c + u * V_LANES, rest) : v_zero();
-    }
+    for (int u = 0; u < 4; ++u) sum[u] = v_zero();
     for (int64_t j = 0; j < n; ++j) {
       const vf32 w = v_set(weights[j]);
       for (int u = 0; u < 4; ++u) {
@@ -186,7 +184,9 @@ static void mix_values(const carnot_attention_f32* p, const float* weights, int6
     }
     for (int u = 0; u < 4; ++u) {
       const int64_t rest = left - u * V_LANES;
-      if (rest > 0) v_store_upto(dst + c + u * V_LANES, sum[u], rest);
+      if (rest <= 0) continue;
+      if (j0 > 0) sum[u] = v_add(v_load_upto(dst + c + u * V_LANES, rest), sum[u]);
+      v_store_upto(dst + c + u * V_LANES, sum[u], rest);
     }
   }
 }

@@ -11,6 +11,7 @@
 #else
 
 #define TILE_TABLE gemm_ukernels_bf16
+#define TILE_IN_ONE_PART  // BF16 rounds far more than the sum does
 #if defined(__AVX512BF16__)
 #define TILE_FORMAT .weight_bytes = 2, .depth_unit = 2, .convert_a = convert_a_bf16
 #else
@@ -28,12 +29,13 @@ CARNOT_INLINE void load_pairs(int width, const gemm_ukernel_f32* t, const int32_
 
 #if defined(__AVX512BF16__)
 
-CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
-  const int32_t* b = t->b;
+CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
+                                          const tile_part* part, vf32* acc) {
+  const int32_t* b = part->b;
   const uint16_t* a[TILE_MAX_ROWS];
   CARNOT_UNROLL
   for (int i = 0; i < row_count; ++i) a[i] = t->rows[i];
-  for (int64_t k = 0; k < t->depth; k += 2, b += TILE_PANEL) {
+  for (int64_t k = part->k0; k < part->k1; k += 2, b += TILE_PANEL) {
     vi32 pairs[16];
     load_pairs(width, t, b, pairs);
     CARNOT_UNROLL
@@ -43,6 +45,7 @@ CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_
       acc[x] = _mm512_dpbf16_ps(acc[x], (__m512bh)v_iset(pair), (__m512bh)pairs[x % width]);
     }
   }
+  return b;
 }
 
 #else
@@ -52,17 +55,26 @@ CARNOT_INLINE vf32 odd_weights(vi32 pairs) {
   return v_of_bits(v_iand(pairs, v_iset((int32_t)0xffff0000)));
 }
 
-CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
-  const int32_t* b = t->b;
-  for (int64_t tap = 0; tap < t->taps; ++tap) {
+CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
+                                          const tile_part* part, vf32* acc) {
+  const int32_t* b = part->b;
+  for (int64_t tap = part->t0; tap < part->t1; ++tap) {
     const float* a[TILE_MAX_ROWS];
     CARNOT_UNROLL
     for (int i = 0; i < row_count; ++i) a[i] = t->rows[tap * row_count + i];
     vi32 pairs[16];
     vf32 bv[16];
-    int64_t k = 0;
-    for (; k + 1 < t->depth; k += 2, b += TILE_PANEL) {
+    int64_t k = part->k0;
+    for (; k + 1 < part->k1; k += 2, b += TILE_PANEL) {
       load_pairs(width, t, b, pairs);
+      if (row_count == 1) {  // wide: even and odd weights of all columns would not fit in registers
+        CARNOT_UNROLL
+        for (int x = 0; x < width; ++x) {
+          acc[x] = v_fma(v_set(a[0][k]), even_weights(pairs[x]), acc[x]);
+          acc[x] = v_fma(v_set(a[0][k + 1]), odd_weights(pairs[x]), acc[x]);
+        }
+        continue;
+      }
       CARNOT_UNROLL
       for (int j = 0; j < width; ++j) bv[j] = even_weights(pairs[j]);
       CARNOT_UNROLL
@@ -76,7 +88,7 @@ CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_
         acc[x] = v_fma(v_set(a[x / width][k + 1]), bv[x % width], acc[x]);
       }
     }
-    if (k == t->depth) continue;
+    if (k == part->k1) continue;
     load_pairs(width, t, b, pairs);
     b += TILE_PANEL;
     CARNOT_UNROLL
@@ -84,6 +96,7 @@ CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_
       acc[x] = v_fma(v_set(a[x / width][k]), even_weights(pairs[x % width]), acc[x]);
     }
   }
+  return b;
 }
 
 #endif

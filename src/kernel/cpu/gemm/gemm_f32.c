@@ -69,7 +69,7 @@ void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_functions* 
 
 // ---- a row or two: packing B would cost more than the arithmetic ----
 
-enum { kFewRows = 2, kAtOnce = 8 };
+enum { kFewRows = 2, kAtOnce = 8, kPart = 256, kColumns = 512 };
 
 // c[n] += sum_k a[k] * b[k * rs + n] for |n| columns, some rows of b at once.
 static void add_rows(int64_t k, int64_t n, const float* a, const float* b, int64_t rs, float* c) {
@@ -85,17 +85,42 @@ static void add_rows(int64_t k, int64_t n, const float* a, const float* b, int64
   }
 }
 
-static float dot(int64_t k, const float* a, const float* b) {
-  vf32 sum = v_zero();
-  for (int64_t i = 0; i < k; i += V_LANES) {
-    sum = v_fma(v_load_upto(a + i, k - i), v_load_upto(b + i, k - i), sum);
+// c[n] = sum_k a[k] * b[k * rs + n] for |n| <= kColumns, in parts of K that start from zero.
+static void sum_rows(int64_t k, int64_t n, const float* a, const float* b, int64_t rs, float* c) {
+  float part[kColumns];
+  memset(c, 0, (size_t)n * sizeof *c);
+  add_rows(min_i64(k, kPart), n, a, b, rs, c);
+  for (int64_t i = kPart; i < k; i += kPart) {
+    memset(part, 0, (size_t)n * sizeof *part);
+    add_rows(min_i64(kPart, k - i), n, a + i, b + i * rs, rs, part);
+    for (int64_t j = 0; j < n; j += V_LANES) {
+      v_store_upto(c + j, v_add(v_load_upto(c + j, n - j), v_load_upto(part + j, n - j)), n - j);
+    }
   }
-  return v_sum(sum);
+}
+
+// In parts of kPart elements a lane.
+static float dot(int64_t k, const float* a, const float* b) {
+  vf32 total = v_zero();
+  int64_t i = 0;
+  while (i < k) {
+    vf32 sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    const int64_t end = min_i64(k, i + 4 * kPart * V_LANES);
+    for (; i + 4 * V_LANES <= end; i += 4 * V_LANES) {
+      for (int j = 0; j < 4; ++j) {
+        sum[j] = v_fma(v_load(a + i + j * V_LANES), v_load(b + i + j * V_LANES), sum[j]);
+      }
+    }
+    for (; i < end; i += V_LANES) {
+      sum[0] = v_fma(v_load_upto(a + i, k - i), v_load_upto(b + i, k - i), sum[0]);
+    }
+    total = v_add(total, v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+  }
+  return v_sum(total);
 }
 
 // The sums alone; rows of b or its columns are contiguous.
 static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
-  enum { kColumns = 512 };
   const carnot_gemm_f32* g = &p->gemm;
   const float* b = g->b;
   for (int64_t m = m0; m < m1; ++m) {
@@ -103,9 +128,7 @@ static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t
     float* c = g->c + m * g->ldc;
     for (int64_t n = n0; p->cs != 1 && n < n1; ++n) c[n] = dot(g->k, a, b + n * p->cs);
     for (int64_t n = n0; p->cs == 1 && n < n1; n += kColumns) {
-      const int64_t columns = min_i64(kColumns, n1 - n);
-      memset(c + n, 0, (size_t)columns * sizeof *c);
-      add_rows(g->k, columns, a, b + n, p->rs, c + n);
+      sum_rows(g->k, min_i64(kColumns, n1 - n), a, b + n, p->rs, c + n);
     }
   }
 }

@@ -185,6 +185,57 @@ static void check_large_bias(const carnot_cpu_kernels* kernels, weights_type typ
   operands_deinit(&o);
 }
 
+// The error of a long sum grows with the root of a part of K and not of K: relative to the L2 norm
+// of the result it is below that of one chain of additions, 1.2e-6 at K = 4,608 and 2.9e-6 at K =
+// 25,088.
+static void check_long_sums(const carnot_cpu_kernels* kernels) {
+  static const problem problems[] = {
+      {1, 33, 4608, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
+      {1, 33, 25088, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
+      {15, 47, 4608, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
+      {15, 47, 25088, 3, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
+      {15, 47, 25088, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, true, true},
+  };
+  enum { kPacked, kRowsOfB, kColumnsOfB, kForms };
+  for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
+    for (int form = kPacked; form < kForms; ++form) {
+      const problem* p = &problems[i];
+      operands o;
+      operands_init(p, kernels, WEIGHTS_F32, &o);
+      float* b = buffer(p->k * p->n, 0);
+      const int64_t rs = form == kRowsOfB ? p->n : 1, cs = form == kRowsOfB ? 1 : p->k;
+      for (int64_t k = 0; k < p->k; ++k) {
+        for (int64_t n = 0; n < p->n; ++n) b[k * rs + n * cs] = o.b[k * p->n + n];
+      }
+      carnot_matmul_f32 matmul = {.gemm = gemm_of(p, &o), .rs = rs, .cs = cs};
+      matmul.workspace = buffer(carnot_matmul_f32_workspace(p->k), 0);
+      if (form == kPacked) {
+        kernels->gemm_f32(&matmul.gemm, 0, p->m, 0, p->n);
+      } else {
+        matmul.gemm.b = b;
+        kernels->matmul_f32(&matmul, 0, p->m, 0, p->n);
+      }
+      double error = 0, size = 0;
+      for (int64_t m = 0; m < p->m; ++m) {
+        for (int64_t n = 0; n < p->n; ++n) {
+          double want = p->residual ? o.residual[m * o.ldc + n] : 0;
+          for (int64_t k = 0; k < p->k; ++k) {
+            want += (double)o.a[m * o.lda + k] * o.b[k * p->n + n];
+          }
+          error += (o.c[m * o.ldc + n] - want) * (o.c[m * o.ldc + n] - want);
+          size += want * want;
+        }
+      }
+      const double relative = sqrt(error / size);
+      print_message("K %lld, %lld rows, form %d: %.2g\n", (long long)p->k, (long long)p->m, form,
+                    relative);
+      assert_true(relative < 5e-7);
+      buffer_free(b), buffer_free(matmul.workspace);
+      operands_deinit(&o);
+    }
+  }
+}
+
 static void check_types(const carnot_cpu_kernels* kernels) {
   for (weights_type type = 0; type < WEIGHTS_TYPE_COUNT; ++type) {
     check_gemm(kernels, type);
@@ -230,6 +281,7 @@ static void check_matmul(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_gemm(void** state) { (void)state, for_each_isa(check_types); }
+static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }
 static void test_matmul(void** state) { (void)state, for_each_isa(check_matmul); }
 
 static void test_unpack(void** state) {
@@ -247,6 +299,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gemm),
       cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_long_sums),
       cmocka_unit_test(test_unpack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 enum {
   kDepthUnit = 32,           // blocks are cut where no tile has a rest
   kBlockDepth = 768,         // k of a block: 14 rows of A stay in L1
+  kPartDepth = 256,          // k of a part, which is summed from zero
   kBlockBytes = 512 * 1024,  // weights of a block: half of a 1 MB L2
   kBlockTaps = CARNOT_RESIDUAL_IN_PLACE_TAPS,
 };
@@ -26,7 +27,7 @@ static bool residual_in_place(const gemm_macro_kernel_f32* p) {
 }
 
 // Sums carried through dst would overwrite a residual that lies there: then K stays in one piece,
-// unless rows are converted to BF16: then the sums start from the residual.
+// unless rows are converted to BF16: then the blocks are added to the residual.
 static k_block k_block_next(const gemm_macro_kernel_f32* p, int64_t t0, int64_t k0) {
   if (residual_in_place(p) && !p->tiles->convert_a && p->taps <= kBlockTaps) {
     return (k_block){0, p->taps, 0, p->depth};
@@ -51,6 +52,20 @@ static void set_clip(const carnot_epilogue_f32* e, gemm_ukernel_f32* tile) {
   tile->clip = in_registers(e->activation);
   tile->lo = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->a : 0;
   tile->hi = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->b : INFINITY;
+}
+
+// Parts of K of about kPartDepth, as even as they come: whole taps, or a share of one.
+static void set_parts(gemm_ukernel_f32* tile) {
+  const int64_t depth = max_i64(1, tile->depth);
+  if (depth > kPartDepth) {
+    const int64_t parts = (depth + kPartDepth - 1) / kPartDepth;
+    tile->part_taps = 1;
+    tile->part_depth = (depth + parts * kDepthUnit - 1) / (parts * kDepthUnit) * kDepthUnit;
+    return;
+  }
+  const int64_t fit = kPartDepth / depth, parts = (tile->taps + fit - 1) / fit;
+  tile->part_taps = (tile->taps + parts - 1) / parts;
+  tile->part_depth = depth;
 }
 
 // One row of tiles: |count| rows, columns [n0, n1), one block of K.
@@ -85,8 +100,8 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     tile.c = p->dst + m * p->ld + n;
     tile.bias = last && e->bias ? e->bias + n : NULL;
     tile.residual = last && e->residual ? e->residual + m * e->residual_ld + n : NULL;
-    // Where rows are converted to BF16, a residual in dst cannot be added at the end: the
-    // accumulation starts from it.
+    // Where rows are converted to BF16, K is not in one piece: every block is added to a residual
+    // in dst.
     if (tiles->convert_a && residual_in_place(p)) tile.carry = true, tile.residual = NULL;
     tiles->tiles[wide][count - 1](&tile);
     n += TILE_PANEL << wide;
@@ -102,7 +117,7 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
   const gemm_ukernels_f32* tiles = p->tiles;
   const int64_t wide = tiles->max_rows[1] >= 4 ? 1 : 0;
   const int64_t most = tiles->max_rows[wide], parts = (m1 - m0 + most - 1) / most;
-  const gemm_ukernel_f32 tile = {
+  gemm_ukernel_f32 tile = {
       .taps = k->t1 - k->t0,
       .depth = k->k1 - k->k0,
       .b_panel = p->taps * packed_depth(p) * TILE_PANEL * tiles->weight_bytes,
@@ -110,6 +125,7 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
       .residual_ld = p->epilogue->residual_ld,
       .carry = k->t0 > 0 || k->k0 > 0,
   };
+  set_parts(&tile);
   for (int64_t i = 0; i < parts; ++i) {  // tiles of even height: 49 rows are 13 + 12 + 12 + 12
     const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
     row_of_tiles(p, k, tile, begin, (int)(end - begin), n0, n1);

@@ -15,15 +15,6 @@ CARNOT_INLINE gemm_ukernel_f32 amx_row(const gemm_ukernel_f32* t, int i) {
   return row;
 }
 
-CARNOT_INLINE void amx_start(int panels, const gemm_ukernel_f32* t, float* sums) {
-  for (int i = 0; i < t->row_count; ++i) {
-    const gemm_ukernel_f32 row = amx_row(t, i);
-    vf32 acc[2];
-    tile_start(1, panels, &row, acc);
-    for (int j = 0; j < panels; ++j) v_store(sums + i * kSumsLd + j * V_LANES, acc[j]);
-  }
-}
-
 CARNOT_INLINE void amx_finish(int panels, const gemm_ukernel_f32* t, const float* sums) {
   for (int i = 0; i < t->row_count; ++i) {
     const gemm_ukernel_f32 row = amx_row(t, i);
@@ -62,12 +53,11 @@ CARNOT_INLINE void amx_rest(int groups, int panels, const gemm_ukernel_f32* t, c
 CARNOT_INLINE void amx_body(int groups, int panels, const gemm_ukernel_f32* t) {
   float sums[2 * kAmxRows * kSumsLd] __attribute__((aligned(64)));
   const int64_t ld = kSumsLd * sizeof *sums;
-  amx_start(panels, t, sums);
   AMX_BARRIER();
-  _tile_loadd(0, sums, ld);
-  if (panels > 1) _tile_loadd(1, sums + 16, ld);
-  if (groups > 1) _tile_loadd(2, sums + kAmxRows * kSumsLd, ld);
-  if (groups > 1 && panels > 1) _tile_loadd(3, sums + kAmxRows * kSumsLd + 16, ld);
+  _tile_zero(0);
+  if (panels > 1) _tile_zero(1);
+  if (groups > 1) _tile_zero(2);
+  if (groups > 1 && panels > 1) _tile_zero(3);
   const uint16_t* a = t->rows[0];
   const char* b = t->b;
   int64_t k = 0;

@@ -1,8 +1,8 @@
 // The body of every micro-kernel and the table of them; included by one source for each type of
 // weights, which defines TILE_TABLE, TILE_FORMAT (the table's first members) and before it
-//   tile_accumulate(row_count, width, tile, acc)
-// which adds the products to |row_count| * |width| sums. Without TILE_TABLE: only begin and end of
-// a chain.
+//   tile_accumulate(row_count, width, tile, part, acc)
+// which adds the products of a part of K to |row_count| * |width| sums and returns where the
+// weights of the next part begin. Without TILE_TABLE: only the end of a sum.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_BODY_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_BODY_H_
 
@@ -16,20 +16,15 @@ CARNOT_INLINE vf32 load_columns(const float* p, int64_t left) {
 }
 
 // The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
-CARNOT_INLINE void tile_start(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   if (t->carry) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {
       const int i = x / width, j = x % width;
-      acc[x] = load_columns(t->c + i * t->ldc + j * V_LANES, t->columns - j * V_LANES);
+      const float* c = t->c + i * t->ldc + j * V_LANES;
+      acc[x] = v_add(load_columns(c, t->columns - j * V_LANES), acc[x]);
     }
-    return;
   }
-  CARNOT_UNROLL
-  for (int x = 0; x < row_count * width; ++x) acc[x] = v_zero();
-}
-
-CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   if (t->bias) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {
@@ -60,13 +55,60 @@ CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32*
 
 #ifdef TILE_TABLE
 
-CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc);
+// Taps t0 .. t1 - 1 of elements k0 .. k1 - 1, their weights from |b| on.
+typedef struct tile_part {
+  int64_t t0, t1, k0, k1;
+  const void* b;
+} tile_part;
 
+CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
+                                          const tile_part* part, vf32* acc);
+
+#ifndef TILE_IN_ONE_PART
+// Moves to the next part; false after the last.
+CARNOT_INLINE bool tile_part_next(const gemm_ukernel_f32* t, tile_part* part) {
+  if (part->k1 < t->depth) {
+    part->k0 = part->k1;
+    part->k1 = min_i64(part->k0 + t->part_depth, t->depth);
+    return true;
+  }
+  if (part->t1 >= t->taps) return false;
+  part->t0 = part->t1, part->t1 = min_i64(part->t0 + t->part_taps, t->taps);
+  part->k0 = 0, part->k1 = min_i64(t->part_depth, t->depth);
+  return true;
+}
+#endif
+
+// The sums of a part stay in registers, those of the parts before it in L1: a tile of one part, as
+// those of a small K are, pays nothing for it.
 CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* t) {
   const int width = panels * VECTORS;
   vf32 acc[TILE_PANEL * 4];
-  tile_start(row_count, width, t, acc);
-  tile_accumulate(row_count, width, t, acc);
+#ifdef TILE_IN_ONE_PART
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * width; ++x) acc[x] = v_zero();
+  const tile_part part = {0, t->taps, 0, t->depth, t->b};
+  tile_accumulate(row_count, width, t, &part, acc);
+#else
+  float buffer[TILE_F32_ROWS * 2 * TILE_PANEL] __attribute__((aligned(64)));
+  float* total = buffer;
+  CARNOT_OPAQUE(total);  // or the compiler takes registers for it
+  tile_part part = {0, min_i64(t->part_taps, t->taps), 0, min_i64(t->part_depth, t->depth), t->b};
+  for (bool first = true;; first = false) {
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * width; ++x) acc[x] = v_zero();
+    part.b = tile_accumulate(row_count, width, t, &part, acc);
+    if (!first) {
+      CARNOT_UNROLL
+      for (int x = 0; x < row_count * width; ++x) {
+        acc[x] = v_add(v_load(total + x * V_LANES), acc[x]);
+      }
+    }
+    if (!tile_part_next(t, &part)) break;
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * width; ++x) v_store(total + x * V_LANES, acc[x]);
+  }
+#endif
   tile_finish(row_count, width, t, acc);
 }
 

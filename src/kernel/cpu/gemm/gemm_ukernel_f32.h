@@ -1,8 +1,11 @@
 // The micro-kernel (register tile) shared by GEMM and convolution; private to their sources.
 //   c[i,j] (+)= sum_{t,k} rows[t * row_count + i][k] * b[t * depth + k, j]
 // Sums are float32; the weights' type and packing are those of the table that the tile is from.
-// Every element is one chain of additions over (t, k) in order, whichever tile computes it, and a
-// chain may be cut and carried on through |c|: so the bits depend neither on tiles nor on threads.
+// K is summed in parts of |part_taps| taps or |part_depth| elements of one tap. Every part is one
+// chain of additions in order that starts from zero, and the parts of a tile are added in order:
+// the error grows with the root of a part and not of K. The parts follow from K alone, whichever
+// tile computes them, and the sum of a tile's parts may be added to what |c| holds: so the bits
+// depend neither on tiles nor on threads.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_F32_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_F32_H_
 
@@ -18,18 +21,19 @@ typedef struct gemm_ukernel_f32 {
   const void* const* rows;  // [taps][row_count]: float32, or what |convert_a| of the table made
   int row_count;
   int64_t taps, depth;
-  const void* b;    // first panel, at the first k
-  int64_t b_panel;  // bytes from one panel to the next
+  int64_t part_taps, part_depth;  // all taps of one part, or one tap
+  const void* b;                  // first panel, at the first k
+  int64_t b_panel;                // bytes from one panel to the next
   float* c;
   int64_t ldc, columns;  // columns: how many of the tile's exist
-  // Added when the chain ends, or NULL. A chain that starts from the bias is rounded at the size of
-  // the bias in every addition: in a residual block whose normalizations are folded into large
-  // biases that doubled the error of the result.
+  // Added when the sum is complete, or NULL. A chain that starts from the bias is rounded at the
+  // size of the bias in every addition: in a residual block whose normalizations are folded into
+  // large biases that doubled the error of the result.
   const float* bias;
   const float* residual;
   int64_t residual_ld;
   float lo, hi;  // bounds of the result
-  bool carry;    // the chain goes on from |c|
+  bool carry;    // the sum is added to |c|
   bool clip;     // bound the result
 } gemm_ukernel_f32;
 

@@ -8,14 +8,16 @@
 CARNOT_INLINE vf32 load_weights(const tile_weight* p);
 
 // The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
-CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
-  const tile_weight* b = t->b;
-  const int64_t panel = t->b_panel / (int64_t)sizeof *b;
-  for (int64_t tap = 0; tap < t->taps; ++tap) {
+CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
+                                          const tile_part* part, vf32* acc) {
+  const tile_weight* b = part->b;
+  const int64_t panel = t->b_panel / (int64_t)sizeof *b, depth = part->k1 - part->k0;
+  for (int64_t tap = part->t0; tap < part->t1; ++tap) {
     const float* a[TILE_MAX_ROWS];
     CARNOT_UNROLL
-    for (int i = 0; i < row_count; ++i) a[i] = t->rows[tap * row_count + i];
-    for (int64_t k = 0; k < t->depth; ++k, b += TILE_PANEL) {
+    for (int i = 0; i < row_count; ++i)
+      a[i] = (const float*)t->rows[tap * row_count + i] + part->k0;
+    for (int64_t k = 0; k < depth; ++k, b += TILE_PANEL) {
       vf32 bv[16];
       CARNOT_UNROLL
       for (int j = 0; j < width; ++j) {
@@ -27,6 +29,7 @@ CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_
       }
     }
   }
+  return b;
 }
 
 #endif

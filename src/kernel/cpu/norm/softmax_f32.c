@@ -5,6 +5,8 @@
 #include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/common/simd_reduce.h"
 
+enum { kPart = 16 };  // numbers of a strided sum that are one chain
+
 static float row_max(const float* x, int64_t n) {
   vf32 max = v_set(-INFINITY);
   int64_t i = 0;
@@ -63,15 +65,21 @@ static void softmax_row(const float* src, float* dst, int64_t n, bool log) {
   }
 }
 
-// One vector of inner elements along a strided axis.
+// One vector of inner elements along a strided axis; the sum in parts of kPart, so that its error
+// does not grow with n.
 CARNOT_INLINE void softmax_strided(const carnot_softmax_f32* p, const float* src, float* dst,
                                    int64_t left, bool log) {
   vf32 max = v_set(-INFINITY), sum = v_zero();
   for (int64_t i = 0; i < p->n; ++i) max = v_max(max, v_load_upto(src + i * p->src_axis, left));
-  for (int64_t i = 0; i < p->n; ++i) {
-    const vf32 e = v_exp(v_sub(v_load_upto(src + i * p->src_axis, left), max));
-    if (!log) v_store_upto(dst + i * p->dst_axis, e, left);
-    sum = v_add(sum, e);
+  for (int64_t begin = 0; begin < p->n; begin += kPart) {
+    const int64_t end = min_i64(p->n, begin + kPart);
+    vf32 part = v_zero();
+    for (int64_t i = begin; i < end; ++i) {
+      const vf32 e = v_exp(v_sub(v_load_upto(src + i * p->src_axis, left), max));
+      if (!log) v_store_upto(dst + i * p->dst_axis, e, left);
+      part = v_add(part, e);
+    }
+    sum = v_add(sum, part);
   }
   const vf32 scale = v_div(v_set(1), sum), shift = v_log(sum);
   for (int64_t i = 0; i < p->n; ++i) {

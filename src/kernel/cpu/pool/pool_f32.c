@@ -6,7 +6,8 @@
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/common/sliding_window.h"
 
-enum { kVectors = 4 };  // vectors of channels that go through a window together
+// Vectors of channels that go through a window together; taps of a window that is one sum.
+enum { kVectors = 4, kWindow = 64 };
 
 typedef struct pool_window {
   const float* src;  // its first pixel inside
@@ -14,18 +15,23 @@ typedef struct pool_window {
   float count;
 } pool_window;
 
+// |by_rows|: every row of a large window is summed from zero: the error grows with the roots of its
+// sides.
 CARNOT_INLINE void pool_channels(const pool_window* win, int64_t ch, int vectors, int64_t left,
-                                 bool max, float* dst) {
+                                 bool max, bool by_rows, float* dst) {
   vf32 acc[kVectors];
   for (int v = 0; v < vectors; ++v) acc[v] = v_set(max ? -INFINITY : 0);
   for (int64_t r = 0; r < win->rows; ++r) {
     const float* x = win->src + r * win->row_stride + ch;
+    vf32 row[kVectors];
+    for (int v = 0; v < vectors; ++v) row[v] = by_rows ? v_zero() : acc[v];
     for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
       for (int v = 0; v < vectors; ++v) {
         const vf32 xv = v_load_upto(x + v * V_LANES, left);
-        acc[v] = max ? v_max(acc[v], xv) : v_add(acc[v], xv);
+        row[v] = max ? v_max(row[v], xv) : v_add(row[v], xv);
       }
     }
+    for (int v = 0; v < vectors; ++v) acc[v] = by_rows ? v_add(acc[v], row[v]) : row[v];
   }
   const vf32 count = v_set(win->count);
   for (int v = 0; v < vectors; ++v) {
@@ -33,13 +39,22 @@ CARNOT_INLINE void pool_channels(const pool_window* win, int64_t ch, int vectors
   }
 }
 
-CARNOT_INLINE void pool_pixel(const pool_window* win, int64_t c, bool max, float* dst) {
+CARNOT_INLINE void pool_pixel_by(const pool_window* win, int64_t c, bool max, bool by_rows,
+                                 float* dst) {
   int64_t ch = 0;
   for (; ch + kVectors * V_LANES <= c; ch += kVectors * V_LANES) {
-    pool_channels(win, ch, kVectors, V_LANES, max, dst);
+    pool_channels(win, ch, kVectors, V_LANES, max, by_rows, dst);
   }
-  for (; ch + V_LANES <= c; ch += V_LANES) pool_channels(win, ch, 1, V_LANES, max, dst);
-  if (ch < c) pool_channels(win, ch, 1, c - ch, max, dst);
+  for (; ch + V_LANES <= c; ch += V_LANES) pool_channels(win, ch, 1, V_LANES, max, by_rows, dst);
+  if (ch < c) pool_channels(win, ch, 1, c - ch, max, by_rows, dst);
+}
+
+CARNOT_INLINE void pool_pixel(const pool_window* win, int64_t c, bool max, float* dst) {
+  if (!max && win->rows * win->columns > kWindow) {
+    pool_pixel_by(win, c, /*max=*/false, /*by_rows=*/true, dst);
+  } else {
+    pool_pixel_by(win, c, max, /*by_rows=*/false, dst);
+  }
 }
 
 // Taps inside the input and its padding.

@@ -8,8 +8,10 @@ typedef struct problem {
 } problem;
 
 static const problem kProblems[] = {
-    {1, 12, 13, 35, 3, 3, 2, 1, 1}, {2, 9, 7, 64, 2, 2, 2, 1, 0},  {1, 11, 19, 150, 5, 4, 1, 1, 2},
-    {1, 7, 7, 70, 7, 7, 1, 1, 0},   {1, 9, 10, 20, 3, 3, 1, 2, 2}, {1, 5, 5, 3, 3, 3, 2, 1, 2},
+    {1, 12, 13, 35, 3, 3, 2, 1, 1},  {2, 9, 7, 64, 2, 2, 2, 1, 0},
+    {1, 11, 19, 150, 5, 4, 1, 1, 2}, {1, 7, 7, 70, 7, 7, 1, 1, 0},
+    {1, 61, 67, 9, 60, 66, 1, 1, 0}, {1, 9, 10, 20, 3, 3, 1, 2, 2},
+    {1, 5, 5, 3, 3, 3, 2, 1, 2},
 };
 
 static double reference(const carnot_pool_f32* d, int64_t m, int64_t ch, bool max) {
@@ -81,9 +83,46 @@ static void check_pool(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// A window of 61 x 67 positive numbers: one running sum over it is off by 8e-7.
+static void check_large_window(const carnot_cpu_kernels* kernels) {
+  enum { kHeight = 61, kWidth = 67, kChannels = 37 };
+  float* src = buffer(kHeight * kWidth * kChannels, 41);
+  float* dst = buffer(kChannels, 0);
+  for (int64_t i = 0; i < kHeight * kWidth * kChannels; ++i) src[i] = fabsf(src[i]);
+  const carnot_pool_f32 pool = {.n = 1,
+                                .h = kHeight,
+                                .w = kWidth,
+                                .c = kChannels,
+                                .p = 1,
+                                .q = 1,
+                                .r = kHeight,
+                                .s = kWidth,
+                                .stride_h = 1,
+                                .stride_w = 1,
+                                .dilation_h = 1,
+                                .dilation_w = 1,
+                                .src = src,
+                                .src_n = kHeight * kWidth * kChannels,
+                                .src_h = kWidth * kChannels,
+                                .src_w = kChannels,
+                                .dst = dst,
+                                .ld = kChannels};
+  kernels->average_pool_f32(&pool, 0, 1);
+  double error = 0, size = 0;
+  for (int64_t ch = 0; ch < kChannels; ++ch) {
+    const double want = reference(&pool, 0, ch, /*max=*/false);
+    error += (dst[ch] - want) * (dst[ch] - want), size += want * want;
+  }
+  print_message("average of %d: %.2g\n", kHeight * kWidth, sqrt(error / size));
+  assert_true(sqrt(error / size) < 4e-7);
+  buffer_free(src), buffer_free(dst);
+}
+
+static void test_large_window(void** state) { (void)state, for_each_isa(check_large_window); }
 static void test_pool(void** state) { (void)state, for_each_isa(check_pool); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool),
+                                     cmocka_unit_test(test_large_window)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,19 +43,21 @@ static row_window window_of_row(const carnot_pool_nchw_f32* p, int64_t row) {
 
 CARNOT_INLINE vf32 joined(vf32 a, vf32 b, bool max) { return max ? v_max(a, b) : v_add(a, b); }
 
+// The rows are joined with each other and then with |line|: a long sum is one of parts.
 CARNOT_INLINE void join_vectors(const float* src, const int64_t* offsets, int64_t count,
                                 int vectors, int64_t left, bool max, bool first, float* line) {
   vf32 acc[kVectors];
-  for (int v = 0; v < vectors; ++v) {
-    acc[v] = v_load_upto((first ? src + offsets[0] : line) + v * V_LANES, left);
-  }
-  for (int64_t t = first; t < count; ++t) {
+  for (int v = 0; v < vectors; ++v) acc[v] = v_load_upto(src + offsets[0] + v * V_LANES, left);
+  for (int64_t t = 1; t < count; ++t) {
     const float* x = src + offsets[t];
     for (int v = 0; v < vectors; ++v) {
       acc[v] = joined(acc[v], v_load_upto(x + v * V_LANES, left), max);
     }
   }
-  for (int v = 0; v < vectors; ++v) v_store_upto(line + v * V_LANES, acc[v], left);
+  for (int v = 0; v < vectors; ++v) {
+    if (!first) acc[v] = joined(v_load_upto(line + v * V_LANES, left), acc[v], max);
+    v_store_upto(line + v * V_LANES, acc[v], left);
+  }
 }
 
 // |count| rows as one, with what |line| holds unless these are the first.
