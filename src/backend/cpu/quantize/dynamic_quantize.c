@@ -72,9 +72,10 @@ static void range_part(void* argument, int64_t part) {
   if (!isnan(range[0])) return;
   // NaN says nothing about the range; the numbers beside it do.
   range[0] = range[1] = 0;
+  const float* rest = reduce.src;
   for (int64_t i = 0; i < reduce.n; i++) {
-    range[0] = reduce.src[i] < range[0] ? reduce.src[i] : range[0];
-    range[1] = reduce.src[i] > range[1] ? reduce.src[i] : range[1];
+    range[0] = rest[i] < range[0] ? rest[i] : range[0];
+    range[1] = rest[i] > range[1] ? rest[i] : range[1];
   }
 }
 

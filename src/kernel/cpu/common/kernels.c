@@ -1,6 +1,8 @@
 // The kernel table of one ISA level.
 #include "kernel/cpu/common/kernels.h"
 
+#include <stddef.h>
+
 #include "kernel/cpu/common/kernels_isa.h"
 
 #define STRING_(x) #x
@@ -26,6 +28,12 @@ extern carnot_depthwise_u8s8_fn carnot_depthwise_u8s8_avx512vnni;
 #endif
 #else
 #define KERNEL(name) .name = CARNOT_KERNEL(name),
+#endif
+
+#if defined(__AMX_BF16__)
+#define KERNEL_AMX_ONLY(name) .name = CARNOT_KERNEL(name),
+#else
+#define KERNEL_AMX_ONLY(name) .name = NULL,
 #endif
 
 const carnot_cpu_kernels CARNOT_KERNEL(kernels) = {

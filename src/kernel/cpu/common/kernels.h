@@ -8,6 +8,7 @@
 #include "kernel/cpu/attention/attention_f32.h"
 #include "kernel/cpu/attention/attention_u8s8.h"
 #include "kernel/cpu/common/isa.h"
+#include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 #include "kernel/cpu/conv/conv2d_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"

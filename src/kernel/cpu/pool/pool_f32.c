@@ -9,25 +9,45 @@
 // Vectors of channels that go through a window together; taps of a window that is one sum.
 enum { kVectors = 4, kWindow = 64 };
 
+typedef struct pool_types {
+  bool src_is_bf16, dst_is_bf16;
+} pool_types;
+
 typedef struct pool_window {
-  const float* src;  // its first pixel inside
+  const char* src;  // its first pixel inside
   int64_t rows, columns, row_stride, column_stride;
   float count;
 } pool_window;
 
+CARNOT_INLINE vf32 load_element(bool is_bf16, const char* src, int64_t at, int64_t n) {
+  const uint16_t* half = (const uint16_t*)(const void*)src + at;
+  if (is_bf16) return n >= V_LANES ? v_load_bf16(half) : v_load_bf16_n(half, n);
+  return v_load_upto((const float*)(const void*)src + at, n);
+}
+
+CARNOT_INLINE void store_element(bool is_bf16, void* dst, int64_t at, vf32 x, int64_t n) {
+  uint16_t* half = (uint16_t*)dst + at;
+  if (!is_bf16)
+    v_store_upto((float*)dst + at, x, n);
+  else if (n >= V_LANES)
+    v_store_bf16(half, x);
+  else
+    v_store_bf16_n(half, x, n);
+}
+
 // |by_rows|: every row of a large window is summed from zero: the error grows with the roots of its
 // sides.
-CARNOT_INLINE void pool_channels(const pool_window* win, int64_t ch, int vectors, int64_t left,
-                                 bool max, bool by_rows, float* dst) {
+CARNOT_INLINE void pool_channels(pool_types types, const pool_window* win, int64_t ch, int vectors,
+                                 int64_t left, bool max, bool by_rows, void* dst, int64_t at) {
   vf32 acc[kVectors];
   for (int v = 0; v < vectors; ++v) acc[v] = v_set(max ? -INFINITY : 0);
   for (int64_t r = 0; r < win->rows; ++r) {
-    const float* x = win->src + r * win->row_stride + ch;
+    int64_t x = r * win->row_stride + ch;
     vf32 row[kVectors];
     for (int v = 0; v < vectors; ++v) row[v] = by_rows ? v_zero() : acc[v];
     for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
       for (int v = 0; v < vectors; ++v) {
-        const vf32 xv = v_load_upto(x + v * V_LANES, left);
+        const vf32 xv = load_element(types.src_is_bf16, win->src, x + v * V_LANES, left);
         row[v] = max ? v_max(row[v], xv) : v_add(row[v], xv);
       }
     }
@@ -35,25 +55,29 @@ CARNOT_INLINE void pool_channels(const pool_window* win, int64_t ch, int vectors
   }
   const vf32 count = v_set(win->count);
   for (int v = 0; v < vectors; ++v) {
-    v_store_upto(dst + ch + v * V_LANES, max ? acc[v] : v_div(acc[v], count), left);
+    store_element(types.dst_is_bf16, dst, at + ch + v * V_LANES,
+                  max ? acc[v] : v_div(acc[v], count), left);
   }
 }
 
-CARNOT_INLINE void pool_pixel_by(const pool_window* win, int64_t c, bool max, bool by_rows,
-                                 float* dst) {
+CARNOT_INLINE void pool_pixel_by(pool_types types, const pool_window* win, int64_t c, bool max,
+                                 bool by_rows, void* dst, int64_t at) {
   int64_t ch = 0;
   for (; ch + kVectors * V_LANES <= c; ch += kVectors * V_LANES) {
-    pool_channels(win, ch, kVectors, V_LANES, max, by_rows, dst);
+    pool_channels(types, win, ch, kVectors, V_LANES, max, by_rows, dst, at);
   }
-  for (; ch + V_LANES <= c; ch += V_LANES) pool_channels(win, ch, 1, V_LANES, max, by_rows, dst);
-  if (ch < c) pool_channels(win, ch, 1, c - ch, max, by_rows, dst);
+  for (; ch + V_LANES <= c; ch += V_LANES) {
+    pool_channels(types, win, ch, 1, V_LANES, max, by_rows, dst, at);
+  }
+  if (ch < c) pool_channels(types, win, ch, 1, c - ch, max, by_rows, dst, at);
 }
 
-CARNOT_INLINE void pool_pixel(const pool_window* win, int64_t c, bool max, float* dst) {
+CARNOT_INLINE void pool_pixel(pool_types types, const pool_window* win, int64_t c, bool max,
+                              void* dst, int64_t at) {
   if (!max && win->rows * win->columns > kWindow) {
-    pool_pixel_by(win, c, /*max=*/false, /*by_rows=*/true, dst);
+    pool_pixel_by(types, win, c, /*max=*/false, /*by_rows=*/true, dst, at);
   } else {
-    pool_pixel_by(win, c, max, /*by_rows=*/false, dst);
+    pool_pixel_by(types, win, c, max, /*by_rows=*/false, dst, at);
   }
 }
 
@@ -64,7 +88,9 @@ static int64_t padded_taps(int64_t start, int64_t taps, int64_t dilation, int64_
   return all.end - all.begin;
 }
 
-CARNOT_INLINE void pool_nchw(const carnot_pool_f32* p, int64_t row0, int64_t row1, bool max) {
+CARNOT_INLINE void pool_rows(pool_types types, const carnot_pool_f32* p, int64_t row0, int64_t row1,
+                             bool max) {
+  const int64_t bytes = types.src_is_bf16 ? 2 : 4;
   for (int64_t row = row0; row < row1; ++row) {
     const int64_t h0 = row % p->p * p->stride_h - p->pad_h;
     const window_taps r = window_inside(h0, p->r, p->dilation_h, p->h);
@@ -76,8 +102,9 @@ CARNOT_INLINE void pool_nchw(const carnot_pool_f32* p, int64_t row0, int64_t row
                          .row_stride = p->dilation_h * p->src_h,
                          .column_stride = p->dilation_w * p->src_w};
       if (win.rows > 0 && win.columns > 0) {
-        win.src = p->src + row / p->p * p->src_n + (h0 + r.begin * p->dilation_h) * p->src_h +
-                  (w0 + s.begin * p->dilation_w) * p->src_w;
+        win.src = (const char*)p->src +
+                  bytes * (row / p->p * p->src_n + (h0 + r.begin * p->dilation_h) * p->src_h +
+                           (w0 + s.begin * p->dilation_w) * p->src_w);
       } else {
         win.rows = 0, win.src = p->src;
       }
@@ -86,15 +113,26 @@ CARNOT_INLINE void pool_nchw(const carnot_pool_f32* p, int64_t row0, int64_t row
         win.count = (float)(padded_taps(h0, p->r, p->dilation_h, p->h, p->pad_h, p->pad_h_end) *
                             padded_taps(w0, p->s, p->dilation_w, p->w, p->pad_w, p->pad_w_end));
       }
-      pool_pixel(&win, p->c, max, p->dst + (row * p->q + q) * p->ld);
+      pool_pixel(types, &win, p->c, max, p->dst, (row * p->q + q) * p->ld);
     }
   }
 }
 
+CARNOT_INLINE void pool_as(const carnot_pool_f32* p, int64_t row0, int64_t row1, bool max) {
+  if (p->src_is_bf16 && p->dst_is_bf16)
+    pool_rows((pool_types){true, true}, p, row0, row1, max);
+  else if (p->src_is_bf16)
+    pool_rows((pool_types){true, false}, p, row0, row1, max);
+  else if (p->dst_is_bf16)
+    pool_rows((pool_types){false, true}, p, row0, row1, max);
+  else
+    pool_rows((pool_types){false, false}, p, row0, row1, max);
+}
+
 void CARNOT_KERNEL(max_pool_f32)(const carnot_pool_f32* p, int64_t row0, int64_t row1) {
-  pool_nchw(p, row0, row1, /*max=*/true);
+  pool_as(p, row0, row1, /*max=*/true);
 }
 
 void CARNOT_KERNEL(average_pool_f32)(const carnot_pool_f32* p, int64_t row0, int64_t row1) {
-  pool_nchw(p, row0, row1, /*max=*/false);
+  pool_as(p, row0, row1, /*max=*/false);
 }

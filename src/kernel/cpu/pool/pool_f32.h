@@ -4,7 +4,7 @@
 // count is the number of those pixels, or with |include_padding| of the window's elements inside
 // the input and its padding (pads before and after). A window without a pixel gives -inf or NaN (0
 // / 0), an average over padding alone 0. |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h +
-// w*src_w + c |dst| [N*P*Q, C], pixels |ld| floats apart, not overlapping src. A call computes
+// w*src_w + c |dst| [N*P*Q, C], pixels |ld| elements apart, not overlapping src. A call computes
 // output rows [row0,row1) of N*P. Any thread. Source: ONNX MaxPool-12, AveragePool-19.
 #ifndef CARNOT_KERNEL_CPU_POOL_POOL_F32_H_
 #define CARNOT_KERNEL_CPU_POOL_POOL_F32_H_
@@ -20,9 +20,10 @@ typedef struct carnot_pool_f32 {
   int64_t pad_h, pad_w;          // above and to the left
   int64_t pad_h_end, pad_w_end;  // below and to the right; only counts use them
   bool include_padding;
-  const float* src;
+  bool src_is_bf16, dst_is_bf16;  // elements of src and dst are BF16, computed with in float32
+  const void* src;
   int64_t src_n, src_h, src_w;
-  float* dst;
+  void* dst;
   int64_t ld;
 } carnot_pool_f32;
 

@@ -24,7 +24,7 @@ static double reference(const carnot_pool_f32* d, int64_t m, int64_t ch, bool ma
       const int64_t w = q * d->stride_w + s * d->dilation_w - d->pad_w;
       padded += h < d->h + d->pad_h_end && w < d->w + d->pad_w_end;
       if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
-      const double x = d->src[n * d->src_n + h * d->src_h + w * d->src_w + ch];
+      const double x = ((const float*)d->src)[n * d->src_n + h * d->src_h + w * d->src_w + ch];
       ++inside;
       acc = !max ? acc + x : isnan(acc) || acc > x ? acc : x;
     }
@@ -77,7 +77,47 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   buffer_free(src), buffer_free(dst);
 }
 
+// With BF16 pixels, results or both: those of float32 pixels of the same numbers, rounded.
+static void check_stored(const carnot_cpu_kernels* kernels, int64_t c, bool src_bf16, bool dst_bf16,
+                         bool max) {
+  enum { kSide = 9, kOut = 4 };
+  const int64_t in = kSide * kSide * c, out = kOut * kOut * c;
+  float *src = buffer(in, 5), *want = buffer(out, 0), *got = buffer(out, 0);
+  round_all(WEIGHTS_BF16, src, in);
+  uint16_t *half = malloc((size_t)in * 2), *half_out = malloc((size_t)out * 2);
+  kernels->bf16_of_f32(in, src, half);
+  carnot_pool_f32 pool = {.n = 1,
+                          .h = kSide,
+                          .w = kSide,
+                          .c = c,
+                          .p = kOut,
+                          .q = kOut,
+                          .r = 3,
+                          .s = 3,
+                          .stride_h = 2,
+                          .stride_w = 2,
+                          .dilation_h = 1,
+                          .dilation_w = 1,
+                          .src = src,
+                          .src_n = in,
+                          .src_h = kSide * c,
+                          .src_w = c,
+                          .dst = want,
+                          .ld = c};
+  carnot_max_pool_f32_fn* fn = max ? kernels->max_pool_f32 : kernels->average_pool_f32;
+  fn(&pool, 0, kOut);
+  if (src_bf16) pool.src = half, pool.src_is_bf16 = true;
+  pool.dst = dst_bf16 ? (void*)half_out : got, pool.dst_is_bf16 = dst_bf16;
+  fn(&pool, 0, kOut);
+  if (dst_bf16) kernels->f32_of_bf16(out, half_out, got), round_all(WEIGHTS_BF16, want, out);
+  assert_memory_equal(got, want, (size_t)out * sizeof *got);
+  free(half), free(half_out);
+  buffer_free(src), buffer_free(want), buffer_free(got);
+}
+
 static void check_pool(const carnot_cpu_kernels* kernels) {
+  for (unsigned types = 0; types < 8; ++types)
+    for (int64_t c = 3; c < 200; c += 64) check_stored(kernels, c, types & 1, types & 2, types & 4);
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
     check_problem(kernels, &kProblems[i]);
   }

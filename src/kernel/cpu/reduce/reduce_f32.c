@@ -61,8 +61,16 @@ CARNOT_INLINE vf32 joined(carnot_kernel_reduction reduction, vf32 acc, vf32 x, b
   }
 }
 
-CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_kernel_reduction reduction,
-                                  const float* src, float* dst, int vectors, int64_t left) {
+CARNOT_INLINE vf32 load_element(bool is_bf16, const void* src, int64_t at, int64_t n) {
+  const uint16_t* half = (const uint16_t*)src + at;
+  if (is_bf16) return n >= V_LANES ? v_load_bf16(half) : v_load_bf16_n(half, n);
+  return v_load_upto((const float*)src + at, n);
+}
+
+// |src|: index of the first element.
+CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, bool is_bf16,
+                                  carnot_kernel_reduction reduction, int64_t src, float* dst,
+                                  int vectors, int64_t left) {
   vf32 total[kVectors];
   for (int v = 0; v < vectors; ++v) total[v] = identity_of(reduction);
   for (int64_t begin = 0; begin < p->n; begin += kBlock) {
@@ -71,7 +79,7 @@ CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_kernel_redu
     for (int v = 0; v < vectors; ++v) acc[v] = identity_of(reduction);
     for (int64_t i = begin; i < end; ++i) {
       for (int v = 0; v < vectors; ++v) {
-        const vf32 x = v_load_upto(src + i * p->src_axis + v * V_LANES, left);
+        const vf32 x = load_element(is_bf16, p->src, src + i * p->src_axis + v * V_LANES, left);
         acc[v] = joined(reduction, acc[v], x, /*block=*/false);
       }
     }
@@ -84,41 +92,50 @@ CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_kernel_redu
   }
 }
 
-CARNOT_INLINE void reduce_strided(const carnot_reduce_f32* p, carnot_kernel_reduction reduction,
-                                  const float* src, float* dst, int64_t count) {
+CARNOT_INLINE void reduce_strided(const carnot_reduce_f32* p, bool is_bf16,
+                                  carnot_kernel_reduction reduction, int64_t src, float* dst,
+                                  int64_t count) {
   int64_t j = 0;
   for (; j + kVectors * V_LANES <= count; j += kVectors * V_LANES) {
-    reduce_columns(p, reduction, src + j, dst + j, kVectors, V_LANES);
+    reduce_columns(p, is_bf16, reduction, src + j, dst + j, kVectors, V_LANES);
   }
   for (; j + V_LANES <= count; j += V_LANES) {
-    reduce_columns(p, reduction, src + j, dst + j, 1, V_LANES);
+    reduce_columns(p, is_bf16, reduction, src + j, dst + j, 1, V_LANES);
   }
-  if (j < count) reduce_columns(p, reduction, src + j, dst + j, 1, count - j);
+  if (j < count) reduce_columns(p, is_bf16, reduction, src + j, dst + j, 1, count - j);
 }
 
-#define CASE(name)                                                                  \
-  case CARNOT_KERNEL_REDUCTION_##name:                                              \
-    reduce_strided(p, CARNOT_KERNEL_REDUCTION_##name, src + j0, dst + j0, j1 - j0); \
+#define CASE(name)                                                                      \
+  case CARNOT_KERNEL_REDUCTION_##name:                                                  \
+    reduce_strided(p, is_bf16, CARNOT_KERNEL_REDUCTION_##name, src, dst + j0, j1 - j0); \
     break;
+
+CARNOT_INLINE void reduce_columns_of(const carnot_reduce_f32* p, bool is_bf16, int64_t o,
+                                     int64_t j0, int64_t j1) {
+  const int64_t src = o * p->src_outer + j0;
+  float* dst = p->dst + o * p->dst_outer;
+  switch (p->reduction) {
+    CASE(SUM)
+    CASE(MEAN)
+    CASE(MAX)
+    CASE(MIN)
+    CASE(SUM_SQUARE)
+    CASE(SUM_ABS)
+    CASE(PRODUCT)
+    default: break;
+  }
+}
 
 void CARNOT_KERNEL(reduce_f32)(const carnot_reduce_f32* p, int64_t o0, int64_t o1, int64_t j0,
                                int64_t j1) {
   for (int64_t o = o0; o < o1; ++o) {
-    const float* src = p->src + o * p->src_outer;
-    float* dst = p->dst + o * p->dst_outer;
-    if (p->inner == 1) {
-      if (j0 < j1) *dst = reduce_row(p->reduction, src, p->n);
-      continue;
-    }
-    switch (p->reduction) {
-      CASE(SUM)
-      CASE(MEAN)
-      CASE(MAX)
-      CASE(MIN)
-      CASE(SUM_SQUARE)
-      CASE(SUM_ABS)
-      CASE(PRODUCT)
-      default: break;
+    if (p->src_is_bf16) {
+      reduce_columns_of(p, true, o, j0, j1);
+    } else if (p->inner > 1) {
+      reduce_columns_of(p, false, o, j0, j1);
+    } else if (j0 < j1) {
+      p->dst[o * p->dst_outer] =
+          reduce_row(p->reduction, (const float*)p->src + o * p->src_outer, p->n);
     }
   }
 }

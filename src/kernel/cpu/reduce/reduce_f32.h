@@ -8,6 +8,7 @@
 #ifndef CARNOT_KERNEL_CPU_REDUCE_REDUCE_F32_H_
 #define CARNOT_KERNEL_CPU_REDUCE_REDUCE_F32_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum carnot_kernel_reduction {
@@ -24,10 +25,11 @@ typedef enum carnot_kernel_reduction {
 typedef struct carnot_reduce_f32 {
   carnot_kernel_reduction reduction;
   int64_t n, inner;
-  const float* src;
+  const void* src;
   int64_t src_outer, src_axis;
   float* dst;
   int64_t dst_outer;
+  bool src_is_bf16;  // elements of src are BF16
 } carnot_reduce_f32;
 
 typedef void carnot_reduce_f32_fn(const carnot_reduce_f32* reduce, int64_t o0, int64_t o1,

@@ -37,13 +37,18 @@ static double reference(carnot_kernel_reduction reduction, const float* x, int64
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p,
-                          carnot_kernel_reduction reduction) {
+                          carnot_kernel_reduction reduction, bool src_is_bf16) {
   const int64_t axis = p->inner == 1 ? 1 : p->inner + 2, ld = p->n * axis, dst_ld = p->inner + 1;
   float *src = buffer(p->outer * ld, 51), *dst = buffer(p->outer * dst_ld, 0);
   if (reduction == CARNOT_KERNEL_REDUCTION_PRODUCT) {
     for (int64_t i = 0; i < p->outer * ld; ++i) src[i] = 1 + src[i] / 64;
   }
-  const carnot_reduce_f32 reduce = {reduction, p->n, p->inner, src, ld, axis, dst, dst_ld};
+  uint16_t* half_src = malloc((size_t)(p->outer * ld) * sizeof *half_src);
+  if (src_is_bf16) round_all(WEIGHTS_BF16, src, p->outer * ld);
+  kernels->bf16_of_f32(p->outer * ld, src, half_src);
+  const void* from = src_is_bf16 ? (const void*)half_src : src;
+  const carnot_reduce_f32 reduce = {reduction, p->n, p->inner, from,       ld,
+                                    axis,      dst,  dst_ld,   src_is_bf16};
   const int64_t half = p->inner / 2 / 16 * 16;
   kernels->reduce_f32(&reduce, 0, p->outer, 0, half);
   kernels->reduce_f32(&reduce, 0, p->outer, half, p->inner);
@@ -55,13 +60,14 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p,
     }
     assert_true(dst[o * dst_ld + p->inner] == kCanary);
   }
-  buffer_free(src), buffer_free(dst);
+  buffer_free(src), buffer_free(dst), free(half_src);
 }
 
 static void check_reduce(const carnot_cpu_kernels* kernels) {
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
     for (int r = 0; r < CARNOT_KERNEL_REDUCTION_COUNT; ++r) {
-      check_problem(kernels, &kProblems[i], (carnot_kernel_reduction)r);
+      check_problem(kernels, &kProblems[i], (carnot_kernel_reduction)r, false);
+      check_problem(kernels, &kProblems[i], (carnot_kernel_reduction)r, true);
     }
   }
 }
@@ -72,7 +78,7 @@ static void check_nan(const carnot_cpu_kernels* kernels) {
     for (int at = 0; at < 40; ++at) {
       float *src = buffer(80, 52), dst[2];
       src[at] = NAN;
-      carnot_reduce_f32 reduce = {(carnot_kernel_reduction)r, 40, 1, src, 40, 1, dst, 1};
+      carnot_reduce_f32 reduce = {(carnot_kernel_reduction)r, 40, 1, src, 40, 1, dst, 1, false};
       kernels->reduce_f32(&reduce, 0, 2, 0, 1);
       assert_true(isnan(dst[0]) && !isnan(dst[1]));
       reduce.inner = 2, reduce.src_axis = 2;

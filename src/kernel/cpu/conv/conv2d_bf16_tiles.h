@@ -1,0 +1,48 @@
+// Convolution and GEMM of BF16 operands by the tiles of AMX; operands and results in memory are
+// float32 or BF16.
+//   dst[n,p,q,k] = epilogue(sum_{r,s,c} bf16(src[n, p*stride_h + r*dilation_h - pad_h,
+//                                            q*stride_w + s*dilation_w - pad_w, c]) *
+//                                       weights[r,s,c,k])
+// Sizes, strides and the epilogue are those of carnot_conv2d_f32, whose pointers src, dst and
+// epilogue.residual point to elements of the types below; strides count elements. A GEMM [M,K] by
+// [K,N] is a 1x1 convolution over one row of M pixels.
+// |weights| packed as k2n16d32 bf16: the panels of k2n16 bf16 (pack_half.h) with the depth of a tap
+// filled up with zeros to a multiple of 32, so that every tap begins with a tile.
+// |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
+// Pixels are rounded to BF16 (nearest even, subnormal numbers to zero), sums are float32, results
+// are rounded once when they are stored. A call computes pixels [m0,m1) of N*P*Q and channels
+// [n0,n1), n0 a multiple of 16; disjoint calls may run at once, with the same bits however the work
+// is cut. dst may not overlap src. Any thread. No depth dimension.
+#ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_BF16_TILES_H_
+#define CARNOT_KERNEL_CPU_CONV_CONV2D_BF16_TILES_H_
+
+#include <stdbool.h>
+
+#include "kernel/cpu/conv/conv2d_f32.h"
+
+typedef struct carnot_conv2d_bf16_tiles {
+  carnot_conv2d_f32 conv;
+  bool src_is_bf16, dst_is_bf16, residual_is_bf16;  // else float32
+  void* scratch;
+} carnot_conv2d_bf16_tiles;
+
+typedef void carnot_conv2d_bf16_tiles_fn(const carnot_conv2d_bf16_tiles* p, int64_t m0, int64_t m1,
+                                         int64_t n0, int64_t n1);
+
+enum { CARNOT_BF16_TILES_MAX_TAPS = 256 };
+
+// Whether the kernel takes these sizes: no more than CARNOT_BF16_TILES_MAX_TAPS taps, and the
+// pixels under a few results fit in its copy.
+bool carnot_conv2d_bf16_tiles_fits(const carnot_conv2d_bf16_tiles* p);
+// Bytes of scratch of a call with these sizes, at most 512 KB where pixels are copied.
+int64_t carnot_conv2d_bf16_tiles_scratch(const carnot_conv2d_bf16_tiles* p);
+
+// Elements of weights packed as k2n16d32.
+static inline int64_t carnot_packed_k2n16d32_count(int64_t taps, int64_t depth, int64_t n) {
+  return taps * ((depth + 31) / 32 * 32) * ((n + 15) / 16 * 16);
+}
+// From k1n16 f32 (pack_f32.h) over K = (taps, depth). Portable C.
+void carnot_pack_k2n16d32_bf16(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
+                               uint16_t* packed);
+
+#endif

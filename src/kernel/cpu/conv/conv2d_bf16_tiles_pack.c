@@ -1,0 +1,29 @@
+// Limits and packed weights of conv2d_bf16_tiles. Portable C.
+#include <string.h>
+
+#include "kernel/cpu/common/kernels.h"
+#include "kernel/cpu/conv/conv2d_bf16_tiles_layout.h"
+
+bool carnot_conv2d_bf16_tiles_fits(const carnot_conv2d_bf16_tiles* p) {
+  return p->conv.r * p->conv.s <= CARNOT_BF16_TILES_MAX_TAPS && tiles_layout_of(p).fits;
+}
+
+int64_t carnot_conv2d_bf16_tiles_scratch(const carnot_conv2d_bf16_tiles* p) {
+  return tiles_layout_of(p).bytes;
+}
+
+enum { kPanel = 16 };
+
+void carnot_pack_k2n16d32_bf16(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
+                               uint16_t* packed) {
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
+  const int64_t runs = (n + kPanel - 1) / kPanel * taps;
+  const int64_t filled = (depth + kTileDepth - 1) / kTileDepth * kTileDepth;
+  memset(packed, 0, (size_t)(runs * filled * kPanel) * sizeof *packed);
+  for (int64_t run = 0; run < runs; ++run, packed += filled * kPanel)
+    for (int64_t k = 0; k < depth; ++k, k1n16 += kPanel) {
+      uint16_t row[kPanel];
+      kernels->bf16_of_f32(kPanel, k1n16, row);
+      for (int j = 0; j < kPanel; ++j) packed[k / 2 * 2 * kPanel + 2 * j + k % 2] = row[j];
+    }
+}
