@@ -42,6 +42,8 @@ typedef struct carnot_builder {
   bool must_quantize;           // a layer with ranges was asked to compute in INT8
   bool is_last_lowering;        // what only lowering reads may go: candidates, originals of weights
   carnot_io_tensor *input_io, *output_io;  // by graph input and output
+  // By value id: the type in which a float32 value is stored, INVALID for its own. NULL: all own.
+  carnot_dtype* stored_types;
 } carnot_builder;
 
 // ---- analysis/shape_inputs.c, analysis/profile.c ----
@@ -61,6 +63,14 @@ carnot_status* carnot_note_symbols(carnot_builder* builder) CARNOT_MUST_USE;
 bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* type);
 // Bytes at the largest dimensions; UINT64_MAX when a dimension has no bound.
 uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
+
+// The type in which |value| is stored.
+static inline carnot_dtype carnot_builder_stored_type(const carnot_builder* builder,
+                                                      const carnot_value* value) {
+  const carnot_dtype stored =
+      builder->stored_types ? builder->stored_types[value->id] : CARNOT_DTYPE_INVALID;
+  return stored == CARNOT_DTYPE_INVALID ? value->type.dtype : stored;
+}
 
 // ---- progress.c ----
 

@@ -39,6 +39,14 @@ typedef struct carnot_plan_value {
   uint32_t first_step, last_step;  // of its life, both included
 } carnot_plan_value;
 
+// The type in which a tensor of type |declared| is stored: float32 that half types may replace lies
+// in memory as its format says.
+static inline carnot_dtype carnot_plan_stored_dtype(const carnot_plan_value* v,
+                                                    carnot_dtype declared) {
+  const bool is_half = declared == CARNOT_DTYPE_F32 && carnot_dtype_is_half(v->format.dtype);
+  return is_half ? v->format.dtype : declared;
+}
+
 // A constant. |refit_expr| says how it is made from the user's weights, for refit; NONE: it is the
 // weight itself or fixed.
 typedef struct carnot_plan_blob {

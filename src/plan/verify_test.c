@@ -57,6 +57,10 @@ static void break_arena_total(carnot_plan* p) { p->arena_bytes = UINT64_C(1) << 
 // ---- bindings ----
 
 static void break_binding_value(carnot_plan* p) { p->bindings[1].value = PLAN_VALUES; }
+static void break_binding_storage(carnot_plan* p) {
+  p->bindings[1].dtype = CARNOT_DTYPE_F32;
+  p->values[p->bindings[1].value].format.dtype = CARNOT_DTYPE_BF16;
+}
 static void break_binding_type(carnot_plan* p) { p->bindings[1].dtype = CARNOT_DTYPE_COUNT; }
 static void break_binding_format(carnot_plan* p) { p->bindings[1].format = CARNOT_TENSOR_HWC; }
 static void break_binding_dim(carnot_plan* p) { p->bindings[1].dims[1] = -2; }
@@ -188,6 +192,7 @@ static const breakage kBreakages[] = {
     {"must be multiples of 64", break_arena_multiple},
     {"tensor y names value", break_binding_value},
     {"tensor y has type", break_binding_type},
+    {"tensor y of float32 is stored as bfloat16", break_binding_storage},
     {"tensor y of rank 2 and type float32 cannot have format 8", break_binding_format},
     {"tensor y has dimension -2", break_binding_dim},
     {"is not its value's storage", break_input_storage},

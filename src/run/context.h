@@ -175,6 +175,9 @@ carnot_status* carnot_shown_cell(const carnot_plan_binding* binding, const carno
                                  carnot_rt_value* out_cell) CARNOT_MUST_USE;
 // Sets address and strides of a value whose dimensions are known. |depth|: of aliases followed, 0
 // for callers.
+// Bytes of |tensor| as |value| of the plan stores it.
+carnot_status* carnot_stored_bytes(const carnot_plan_value* value, const carnot_tensor* tensor,
+                                   size_t* out_bytes) CARNOT_MUST_USE;
 carnot_status* carnot_place_value(carnot_context* context, uint32_t value,
                                   int depth) CARNOT_MUST_USE;
 // Offsets of the values without a bound on their size, in the arena of |memory|, which it grows:

@@ -22,7 +22,9 @@ carnot_status* carnot_device_show(carnot_context* context, uint32_t index) {
   for (uint32_t i = 0; i < step->output_count && !status; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
     carnot_run_value* value = &context->values[step->outputs[i]];
-    int64_t first, count, bytes = carnot_dtype_bits(value->cell.tensor.dtype) / 8;
+    const carnot_dtype dtype = carnot_plan_stored_dtype(&context->plan->values[step->outputs[i]],
+                                                        value->cell.tensor.dtype);
+    int64_t first, count, bytes = carnot_dtype_bits(dtype) / 8;
     if (!carnot_is_on_device(context, step->outputs[i]) || !value->device_data || !bytes) continue;
     extent(value, &first, &count);
     status = carnot_calloc((size_t)(count * bytes) + 1, 1, "a watched value", &copies[i]);

@@ -35,13 +35,24 @@ static void** address_of(const carnot_plan_value* v, carnot_run_value* value) {
   return v->format.memory == CARNOT_MEMORY_DEVICE ? &value->device_data : &value->cell.tensor.data;
 }
 
+carnot_status* carnot_stored_bytes(const carnot_plan_value* v, const carnot_tensor* t,
+                                   size_t* out_bytes) {
+  CARNOT_TRY_AT(
+      carnot_dims_bytes(carnot_plan_stored_dtype(v, t->dtype), t->dims, t->rank, out_bytes),
+      "value %s", v->name);
+  return NULL;
+}
+
 static carnot_status* place_part(carnot_context* context, uint32_t index) {
   const carnot_plan_value* v = &context->plan->values[index];
   carnot_run_value* value = &context->values[index];
   carnot_run_value* whole = &context->values[v->index];
   carnot_tensor* t = &value->cell.tensor;
+  const carnot_dtype dtype = carnot_plan_stored_dtype(v, t->dtype);
   CARNOT_CHECK(whole->known && whole->cell.tensor.rank == t->rank && v->axis < t->rank &&
-                   whole->cell.tensor.dtype == t->dtype && carnot_dtype_bits(t->dtype) >= 8,
+                   carnot_plan_stored_dtype(&context->plan->values[v->index],
+                                            whole->cell.tensor.dtype) == dtype &&
+                   carnot_dtype_bits(dtype) >= 8,
                INVALID_MODEL, "value %s is no part of %s", v->name,
                context->plan->values[v->index].name);
   int64_t before = 0;
@@ -59,7 +70,7 @@ static carnot_status* place_part(carnot_context* context, uint32_t index) {
                  context->plan->values[v->index].name, d, (long long)t->dims[d], (long long)limit);
     value->strides[d] = whole->strides[d];
   }
-  size_t element = (size_t)carnot_dtype_bits(t->dtype) / 8;
+  size_t element = (size_t)carnot_dtype_bits(dtype) / 8;
   char* base = *address_of(&context->plan->values[v->index], whole);
   // An output that waits for its allocator has no memory yet.
   *address_of(v, value) = base ? base + (size_t)(before * whole->strides[v->axis]) * element : NULL;
@@ -74,7 +85,7 @@ carnot_status* carnot_place_value(carnot_context* context, uint32_t index, int d
     return NULL;
   carnot_tensor* t = &value->cell.tensor;
   size_t bytes;
-  CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
+  CARNOT_TRY(carnot_stored_bytes(v, t, &bytes));
   carnot_layout_strides(v->format.layout, t->rank, t->dims, value->strides);
   void** address = address_of(v, value);
   bool on_device = v->format.memory == CARNOT_MEMORY_DEVICE;
@@ -103,10 +114,13 @@ carnot_status* carnot_place_value(carnot_context* context, uint32_t index, int d
       return t->data ? NULL : carnot_run_arena_alloc(&context->memory.shapes, bytes, &t->data);
     case CARNOT_STORAGE_ALIAS: {
       CARNOT_TRY(carnot_place_value(context, v->index, depth + 1));
+      const carnot_plan_value* whole = &context->plan->values[v->index];
       const carnot_tensor* other = &context->values[v->index].cell.tensor;
-      CARNOT_CHECK(context->values[v->index].known && carnot_tensor_bytes(other) == bytes,
-                   INVALID_MODEL, "value %s takes %zu bytes, %s has %zu", v->name, bytes,
-                   context->plan->values[v->index].name, carnot_tensor_bytes(other));
+      size_t other_bytes;
+      CARNOT_TRY(carnot_stored_bytes(whole, other, &other_bytes));
+      CARNOT_CHECK(context->values[v->index].known && other_bytes == bytes, INVALID_MODEL,
+                   "value %s takes %zu bytes, %s has %zu", v->name, bytes, whole->name,
+                   other_bytes);
       t->data = other->data;
       value->device_data = context->values[v->index].device_data;
       return NULL;
@@ -132,9 +146,8 @@ carnot_status* carnot_place_dynamic(carnot_context* context, carnot_memory_space
     if (v->storage != CARNOT_STORAGE_DYNAMIC_ARENA || v->format.memory != place ||
         !context->values[i].known)
       continue;
-    const carnot_tensor* t = &context->values[i].cell.tensor;
     size_t bytes;
-    CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
+    CARNOT_TRY(carnot_stored_bytes(v, &context->values[i].cell.tensor, &bytes));
     intervals[count++] =
         (carnot_interval){.id = i, .bytes = bytes, .first = v->first_step, .last = v->last_step};
   }

@@ -45,9 +45,11 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
     t->data = value->device_data = NULL;
     if (v->storage == CARNOT_STORAGE_ALIAS) {
       const carnot_tensor* other = &context->values[v->index].cell.tensor;
-      CARNOT_CHECK(carnot_tensor_bytes(other) == bytes, INVALID_MODEL,
-                   "value %s takes %zu bytes, its storage has %zu", v->name, bytes,
-                   carnot_tensor_bytes(other));
+      size_t other_bytes;
+      CARNOT_TRY(carnot_stored_bytes(v, t, &bytes));
+      CARNOT_TRY(carnot_stored_bytes(&context->plan->values[v->index], other, &other_bytes));
+      CARNOT_CHECK(other_bytes == bytes, INVALID_MODEL,
+                   "value %s takes %zu bytes, its storage has %zu", v->name, bytes, other_bytes);
       t->data = other->data;
       value->device_data = context->values[v->index].device_data;
     } else {

@@ -84,9 +84,9 @@ static carnot_status* run_region(carnot_context* context, const carnot_plan_step
   return NULL;
 }
 
-carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
-                                    const carnot_rt_value* const* inputs,
-                                    carnot_rt_value* const* outputs) {
+static carnot_status* run_declared(carnot_context* context, uint32_t index,
+                                   const carnot_rt_value* const* inputs,
+                                   carnot_rt_value* const* outputs) {
   const carnot_plan_step* step = &context->plan->steps[index];
   if (step->region.node_count > 1) return run_region(context, step, inputs, outputs);
   const carnot_plan_node* node = &step->region.nodes[0];
@@ -102,6 +102,71 @@ carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
     planned = planned &&
               (!outputs[i] || (outputs[i]->kind == CARNOT_VALUE_TENSOR && outputs[i]->tensor.data));
   return run_node(context, node, inputs, outputs, !planned);
+}
+
+// The type of a step's operand in memory where that is not its declared type, else INVALID.
+static carnot_dtype other_type(const carnot_context* context, uint32_t id,
+                               const carnot_rt_value* cell) {
+  if (id == CARNOT_PLAN_NONE || !cell || cell->kind != CARNOT_VALUE_TENSOR || !cell->tensor.data)
+    return CARNOT_DTYPE_INVALID;
+  const carnot_dtype stored =
+      carnot_plan_stored_dtype(&context->plan->values[id], cell->tensor.dtype);
+  return stored == cell->tensor.dtype ? CARNOT_DTYPE_INVALID : stored;
+}
+
+// |cell| in float32 memory of its own; what |stored| says lies in its memory is converted.
+static carnot_status* widen(carnot_context* context, const carnot_rt_value* cell,
+                            carnot_dtype stored, bool reads, carnot_rt_value* out) {
+  const int64_t count = carnot_tensor_count(&cell->tensor);
+  *out = *cell;
+  CARNOT_TRY(
+      context->host.alloc(&context->host, ((size_t)count + 1) * sizeof(float), &out->tensor.data));
+  float* wide = out->tensor.data;
+  for (int64_t i = 0; i < count && reads; i++)
+    wide[i] = (float)carnot_load_f64(stored, cell->tensor.data, (size_t)i);
+  return NULL;
+}
+
+// Reference kernels take tensors in their declared types: others are converted around them.
+carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
+                                    const carnot_rt_value* const* inputs,
+                                    carnot_rt_value* const* outputs) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  const uint32_t count = step->input_count + step->output_count;
+  bool any = false;
+  for (uint32_t i = 0; i < count; i++)
+    any = any || (i < step->input_count
+                      ? other_type(context, step->inputs[i], inputs[i])
+                      : other_type(context, step->outputs[i - step->input_count],
+                                   outputs[i - step->input_count])) != CARNOT_DTYPE_INVALID;
+  if (!any) return run_declared(context, index, inputs, outputs);
+  void* memory;
+  CARNOT_TRY(context->host.alloc(&context->host, count * (sizeof(carnot_rt_value) + sizeof(void*)),
+                                 &memory));
+  carnot_rt_value* cells = memory;
+  const carnot_rt_value** in = (const carnot_rt_value**)(void*)(cells + count);
+  carnot_rt_value** out = (carnot_rt_value**)(void*)(in + step->input_count);
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    const carnot_dtype stored = other_type(context, step->inputs[i], inputs[i]);
+    in[i] = stored == CARNOT_DTYPE_INVALID ? inputs[i] : &cells[i];
+    if (in[i] != inputs[i])
+      CARNOT_TRY(widen(context, inputs[i], stored, /*reads=*/true, &cells[i]));
+  }
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    const carnot_dtype stored = other_type(context, step->outputs[i], outputs[i]);
+    out[i] = stored == CARNOT_DTYPE_INVALID ? outputs[i] : &cells[step->input_count + i];
+    if (out[i] != outputs[i])
+      CARNOT_TRY(widen(context, outputs[i], stored, /*reads=*/false, out[i]));
+  }
+  CARNOT_TRY(run_declared(context, index, in, out));
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (out[i] == outputs[i]) continue;
+    const carnot_dtype stored = other_type(context, step->outputs[i], outputs[i]);
+    const float* wide = out[i]->tensor.data;
+    for (int64_t k = 0; k < carnot_tensor_count(&outputs[i]->tensor); k++)
+      carnot_store_f64(stored, outputs[i]->tensor.data, (size_t)k, wide[k]);
+  }
+  return NULL;
 }
 
 // ---- steps ----

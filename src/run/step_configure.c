@@ -18,7 +18,7 @@ void carnot_fill_operands(carnot_context* context, uint32_t index) {
     bool reachable = tactic->device || tactic->cross_memory || !there;
     operand->data = !reachable ? NULL : there ? value->device_data : t->data;
     operand->format.memory = context->plan->values[id].format.memory;
-    operand->format.dtype = t->dtype;
+    operand->format.dtype = carnot_plan_stored_dtype(&context->plan->values[id], t->dtype);
     operand->rank = t->rank;
     memcpy(operand->dims, t->dims, sizeof(operand->dims));
     memcpy(operand->strides, value->strides, sizeof(operand->strides));
@@ -51,6 +51,22 @@ static bool has_empty(const carnot_operand* operands, uint32_t count) {
   return false;
 }
 
+static carnot_status* check_stored_types(const carnot_context* context,
+                                         const carnot_plan_step* step,
+                                         const carnot_operand* operands,
+                                         const carnot_tactic* tactic) {
+  for (uint32_t i = 0; i < step->input_count + step->output_count && !tactic->takes_bf16; i++) {
+    uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
+    if (id == CARNOT_PLAN_NONE) continue;
+    const carnot_dtype declared = context->values[id].cell.tensor.dtype;
+    CARNOT_CHECK(operands[i].format.dtype == declared, INVALID_MODEL,
+                 "step %s: %s of %s is stored as %s, which tactic %s does not take", step->name,
+                 context->plan->values[id].name, carnot_dtype_name(declared),
+                 carnot_dtype_name(operands[i].format.dtype), tactic->name);
+  }
+  return NULL;
+}
+
 carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* state,
                                  size_t* out_workspace_bytes) {
   const carnot_plan_step* step = &context->plan->steps[index];
@@ -67,6 +83,7 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
     run->variant++;
   const carnot_tactic* tactic = run->tactics[run->variant];
   if (!tactic->configure) return NULL;  // the reference, or nothing to do
+  CARNOT_TRY(check_stored_types(context, step, run->operands, tactic));
   run->fallback =
       !tactic->device && !tactic->empty_inputs && has_empty(run->operands, step->input_count);
   if (run->fallback) return NULL;

@@ -78,6 +78,7 @@ typedef struct carnot_problem {
   // Refit only: what the engine holds for this step. Earlier choices are kept, and device code is
   // not generated again (its constant has no data).
   const carnot_prepared* previous;
+  bool has_stored_types;   // an operand of float32 is BF16 in memory: for tactics that take it so
   bool may_f16, may_bf16;  // the region may compute its GEMMs and convolutions in this type
   bool exact_f16;          // FP16 weights are allowed only if every weight converts exactly
   carnot_dtype requested_precision;  // the type that the user set on the layer, or INVALID
@@ -154,6 +155,7 @@ struct carnot_tactic {
   bool cross_memory;            // a copy between memory spaces, or a view: takes operands in either
   bool strided_outputs;         // writes outputs with any strides whose innermost is 1
   bool empty_inputs;            // a host tactic that takes inputs without elements
+  bool takes_bf16;              // takes BF16 in place of float32 operands and results
   bool output_layout_agnostic;  // can write its only output in another layout than reject chose
   // Optional. Precomputes expensive library plans (cuDNN) before selection. Called for parts
   // 0 .. CARNOT_PREPLAN_PARTS-1 on any thread, concurrently for all regions.

@@ -128,10 +128,11 @@ static carnot_status* watch_step(void* user, carnot_context* context, uint32_t i
     if (value->cell.kind != CARNOT_VALUE_TENSOR || !tensor->data ||
         tensor->dtype == CARNOT_DTYPE_STRING)
       continue;
+    const carnot_plan_value* planned = &context->plan->values[step->outputs[i]];
     carnot_watched_value seen = {.layer = step->name,
                                  .tactic = step->variants[context->steps[index].variant].tactic,
-                                 .name = context->plan->values[step->outputs[i]].name,
-                                 .dtype = tensor->dtype,
+                                 .name = planned->name,
+                                 .dtype = carnot_plan_stored_dtype(planned, tensor->dtype),
                                  .dims = {.rank = tensor->rank},
                                  .data = tensor->data};
     for (int d = 0; d < tensor->rank; d++) {

@@ -15,8 +15,9 @@ carnot_status* carnot_lowering_add_value(carnot_lowering* l, const carnot_value*
   *v = (carnot_value_builder){.from = from, .first = UINT32_MAX, .last = 0};
   v->plan.name = name;
   v->plan.kind = from->type.kind;
-  v->plan.format.dtype =
-      from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
+  v->plan.format.dtype = from->type.kind == CARNOT_VALUE_TENSOR
+                             ? carnot_builder_stored_type(l->builder, from)
+                             : CARNOT_DTYPE_INVALID;
   v->plan.format.layout = layout;
   v->plan.format.memory = memory;
   v->plan.storage = CARNOT_STORAGE_HEAP;

@@ -141,7 +141,9 @@ static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, 
   if (step->is_shape || !carnot_type_is_static(l->builder, type) ||
       type->dtype == CARNOT_DTYPE_STRING)
     return;
-  v->max_bytes = carnot_type_max_bytes(l->builder, type);
+  carnot_type stored = *type;
+  stored.dtype = v->format.dtype;
+  v->max_bytes = carnot_type_max_bytes(l->builder, &stored);
   v->storage = v->max_bytes == UINT64_MAX ? CARNOT_STORAGE_DYNAMIC_ARENA : CARNOT_STORAGE_ARENA;
   if (v->storage == CARNOT_STORAGE_DYNAMIC_ARENA) v->max_bytes = 0;
 }

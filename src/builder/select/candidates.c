@@ -65,6 +65,10 @@ static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_pro
              carnot_numerics_name(tactic->numerics));
     return reason;
   }
+  if (problem->has_stored_types && tactic->run && !tactic->takes_bf16 && !is_view(tactic)) {
+    snprintf(reason, size, "an operand is stored as bfloat16, takes float32");
+    return reason;
+  }
   const char* missing = missing_source(tactic, sources);
   if (missing) {
     snprintf(reason, size, "needs %s, which the tactic sources leave out", missing);
@@ -73,6 +77,24 @@ static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_pro
   problem->tactic = tactic;
   set_memory(tactic, problem);
   return tactic->reject(problem, reason, size);
+}
+
+carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_problem* problem,
+                                       bool* out_takes) {
+  carnot_problem asked;
+  CARNOT_TRY(carnot_problem_copy(&builder->problems, problem, &asked));
+  char reason[256];
+  carnot_tactic_iterator all = carnot_tactics_for(problem->region, /*backend=*/false);
+  *out_takes = false;
+  for (const carnot_tactic* t = carnot_tactic_find(CARNOT_VIEW_TACTIC); t && !*out_takes;
+       t = carnot_tactic_next(&all)) {
+    if (!t->run || t->fallback) continue;
+    const char* why = ask(t, builder->config->tactic_sources, &asked, reason, sizeof(reason));
+    CARNOT_TRY(carnot_reject_status(why));
+    *out_takes = !why;
+    carnot_problem_reset(&asked, problem);
+  }
+  return NULL;
 }
 
 // Which tactics are timed at an optimization level: at 0 and 1 none; at 2 and 3 those of the two

@@ -70,6 +70,9 @@ carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* no
                                          const carnot_problem* problem,
                                          carnot_candidate* candidates,
                                          uint32_t count) CARNOT_MUST_USE;
+// Whether a tactic of the CPU other than the reference and its like takes |problem|.
+carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_problem* problem,
+                                       bool* out_takes) CARNOT_MUST_USE;
 // Packs the candidate's weights and chooses its parameters, once a candidate.
 carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
                                         carnot_candidate* candidate) CARNOT_MUST_USE;

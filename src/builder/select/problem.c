@@ -18,7 +18,7 @@ static carnot_status* describe(carnot_builder* builder, const carnot_value* valu
   *out = (carnot_operand_desc){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
   if (!value) return NULL;
   if (formats) out->format = formats[value->id];
-  out->format.dtype = value->type.dtype;
+  out->format.dtype = carnot_builder_stored_type(builder, value);
   out->kind = value->type.kind;
   out->rank = value->type.rank;
   for (int d = 0; d < out->rank; d++) {
@@ -73,6 +73,10 @@ carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_
                           .device = builder->config->device,
                           .timings = &builder->timings,
                           .fast_fp32 = builder->config->fast_fp32};
+  for (uint32_t i = 0; i < f->input_count + f->output_count; i++) {
+    const carnot_value* v = i < f->input_count ? f->inputs[i] : f->outputs[i - f->input_count];
+    if (v) out->has_stored_types |= carnot_builder_stored_type(builder, v) != v->type.dtype;
+  }
   for (uint32_t i = 0; i < f->input_count; i++)
     CARNOT_TRY(describe(builder, f->inputs[i], formats, guess, operands++));
   for (uint32_t i = 0; i < f->output_count; i++)

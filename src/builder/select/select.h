@@ -27,4 +27,12 @@ carnot_status* carnot_add_guarded_variants(carnot_builder* builder, const char* 
                                            carnot_candidate_set* set,
                                            carnot_assigned_region* region) CARNOT_MUST_USE;
 
+// ---- stored_types.c ----
+
+// Decides which float32 values are stored as BF16 (builder->stored_types): those between regions
+// whose tactics write and read it, where the configuration and the layers allow BF16 and the target
+// multiplies BF16 by tiles.
+carnot_status* carnot_choose_stored_types(carnot_builder* builder,
+                                          const carnot_analysis* analysis) CARNOT_MUST_USE;
+
 #endif  // CARNOT_BUILDER_SELECT_SELECT_H_

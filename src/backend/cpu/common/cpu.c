@@ -29,6 +29,20 @@ const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, in
   return NULL;
 }
 
+const char* carnot_not_f32_value(const carnot_problem* problem, const carnot_operand_desc* type,
+                                 const char* what, int low, int high, char* reason, size_t size) {
+  carnot_operand_desc as_f32 = *type;
+  const bool stands_for =
+      problem->tactic && problem->tactic->takes_bf16 && type->format.dtype == CARNOT_DTYPE_BF16;
+  if (stands_for) as_f32.format.dtype = CARNOT_DTYPE_F32;
+  return carnot_not_f32(&as_f32, what, low, high, reason, size);
+}
+
+bool carnot_cpu_is_f32_value(const carnot_step_view* step, const carnot_operand* t) {
+  return t->format.dtype == CARNOT_DTYPE_F32 ||
+         (step->tactic->takes_bf16 && t->format.dtype == CARNOT_DTYPE_BF16);
+}
+
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != op) return "";

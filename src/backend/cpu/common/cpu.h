@@ -22,6 +22,12 @@ const char* carnot_because(char* reason, size_t size, const char* format, ...) C
 const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, int low, int high,
                            char* reason, size_t size);
 
+// The same of an operand that may be BF16 in its place where the tactic takes it so.
+const char* carnot_not_f32_value(const carnot_problem* problem, const carnot_operand_desc* type,
+                                 const char* what, int low, int high, char* reason, size_t size);
+// BF16 or float32, of an operand at run time; BF16 only where the tactic takes it so.
+bool carnot_cpu_is_f32_value(const carnot_step_view* step, const carnot_operand* t);
+
 // reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
 // why not.
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op);

@@ -50,6 +50,11 @@ static void add_to_bias(const carnot_tensor* t, float* bias, int64_t channels) {
   for (int64_t i = 0; i < channels; i++) bias[i] += values[scalar ? 0 : i];
 }
 
+// The type of an operand of the program: the tile, or an input.
+static uint8_t type_of(const carnot_operand_desc* t) {
+  return t->format.dtype == CARNOT_DTYPE_BF16 ? CARNOT_PW_BF16 : CARNOT_PW_F32;
+}
+
 static int register_of(maker* m, uint32_t local) {
   if (m->register_of[local] >= 0) return m->register_of[local];
   carnot_epilogue_plan* plan = m->plan;
@@ -100,6 +105,9 @@ static const char* number_results(maker* m, uint32_t first_node) {
   program->input_count = (uint8_t)(m->plan->operand_count + 1);
   program->output_count = 1;
   program->output_register[0] = (uint8_t)(next - 1);
+  program->input_type[0] = program->output_type[0] = type_of(&m->problem->outputs[0]);
+  for (int i = 0; i < m->plan->operand_count; i++)
+    program->input_type[i + 1] = type_of(&m->problem->inputs[m->plan->operands[i].input]);
   return NULL;
 }
 
@@ -143,6 +151,20 @@ static const char* check_pointwise(maker* m, uint32_t anchor) {
   return NULL;
 }
 
+static const char* read_facts(maker* m, int64_t channels) {
+  const carnot_problem* problem = m->problem;
+  const int axis = m->plan->channel_axis;
+  const char* why =
+      carnot_epilogue_facts_of_problem(problem, CARNOT_DTYPE_F32, axis, channels, m->facts);
+  if (why || !problem->tactic || !problem->tactic->takes_bf16) return why;
+  carnot_operand_facts half[CARNOT_EPILOGUE_MAX_INPUTS];
+  why = carnot_epilogue_facts_of_problem(problem, CARNOT_DTYPE_BF16, axis, channels, half);
+  // Constants keep the type of the network; what kernels read of them is float32.
+  for (uint32_t i = 0; i < problem->input_count && !why; i++)
+    m->facts[i] |= half[i] & CARNOT_FACT_FULL;
+  return why;
+}
+
 const char* carnot_epilogue_plan_make(const carnot_problem* problem, uint32_t anchor,
                                       int channel_axis, float* bias, int64_t channels,
                                       bool* out_has_bias, carnot_epilogue_plan* out, char* reason,
@@ -155,9 +177,7 @@ const char* carnot_epilogue_plan_make(const carnot_problem* problem, uint32_t an
   maker m = {.problem = problem, .plan = out, .reason = reason, .size = size};
   memset(m.register_of, -1, sizeof(m.register_of));
   const char* why = check_pointwise(&m, anchor);
-  if (!why)
-    why = carnot_epilogue_facts_of_problem(problem, CARNOT_DTYPE_F32, channel_axis, channels,
-                                           m.facts);
+  if (!why) why = read_facts(&m, channels);
   if (why) return why;
   carnot_epilogue e;
   const carnot_epilogue_mask mask = kernel_mask(bias != NULL);
@@ -221,11 +241,17 @@ bool carnot_epilogue_is_even(const carnot_operand* t, int channel_axis) {
   return true;
 }
 
+static carnot_status* check_type(const carnot_operand* in, uint8_t type) {
+  const carnot_dtype wanted = type == CARNOT_PW_BF16 ? CARNOT_DTYPE_BF16 : CARNOT_DTYPE_F32;
+  CARNOT_CHECK((type == CARNOT_PW_BF16 || type == CARNOT_PW_F32) && in->format.dtype == wanted,
+               INVALID_MODEL, "an operand of the epilogue has type %s, must have %s",
+               carnot_dtype_name(in->format.dtype), carnot_dtype_name(wanted));
+  return NULL;
+}
+
 static carnot_status* check_shape(const carnot_epilogue_plan* plan, const carnot_operand* in,
                                   carnot_epilogue_operand_shape shape, const carnot_operand* out,
                                   int64_t channels) {
-  CARNOT_CHECK(in->format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
-               "an operand of the epilogue has type %s", carnot_dtype_name(in->format.dtype));
   if (shape == CARNOT_EPILOGUE_FULL) {
     bool same = in->rank == out->rank && in->rank >= plan->channel_axis;
     for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
@@ -242,15 +268,25 @@ static carnot_status* check_shape(const carnot_epilogue_plan* plan, const carnot
   return NULL;
 }
 
-carnot_status* carnot_epilogue_plan_check_shapes(const carnot_epilogue_plan* plan,
-                                                 const carnot_operand* inputs,
-                                                 const carnot_operand* output, int64_t channels) {
-  if (plan->residual >= 0)
-    CARNOT_TRY(check_shape(plan, &inputs[plan->residual], CARNOT_EPILOGUE_FULL, output, channels));
-  for (int i = 0; i < plan->operand_count; i++)
-    CARNOT_TRY(check_shape(plan, &inputs[plan->operands[i].input],
-                           (carnot_epilogue_operand_shape)plan->operands[i].shape, output,
+carnot_status* carnot_epilogue_plan_check(const carnot_step_view* step,
+                                          const carnot_epilogue_plan* plan,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* output, int64_t channels) {
+  if (plan->residual >= 0) {
+    const carnot_operand* residual = &inputs[plan->residual];
+    const bool is_half = step->tactic->takes_bf16 && residual->format.dtype == CARNOT_DTYPE_BF16;
+    CARNOT_TRY(check_type(residual, is_half ? CARNOT_PW_BF16 : CARNOT_PW_F32));
+    CARNOT_TRY(check_shape(plan, residual, CARNOT_EPILOGUE_FULL, output, channels));
+  }
+  if (!plan->program.instruction_count) return NULL;
+  CARNOT_TRY(check_type(output, plan->program.input_type[0]));
+  CARNOT_TRY(check_type(output, plan->program.output_type[0]));
+  for (int i = 0; i < plan->operand_count; i++) {
+    const carnot_operand* in = &inputs[plan->operands[i].input];
+    CARNOT_TRY(check_type(in, plan->program.input_type[i + 1]));
+    CARNOT_TRY(check_shape(plan, in, (carnot_epilogue_operand_shape)plan->operands[i].shape, output,
                            channels));
+  }
   return NULL;
 }
 
@@ -265,21 +301,25 @@ void carnot_epilogue_plan_bind(const carnot_epilogue_plan* plan, const carnot_op
   out->residual_ld = carnot_epilogue_row_distance(&inputs[plan->residual], plan->channel_axis);
 }
 
+static int64_t bytes_of(uint8_t type) { return type == CARNOT_PW_BF16 ? 2 : 4; }
+
 void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_epilogue_plan* plan,
-                              const carnot_operand* inputs, float* data, int64_t ld, int64_t m0,
+                              const carnot_operand* inputs, void* data, int64_t ld, int64_t m0,
                               int64_t m1, int64_t n0, int64_t n1) {
   if (!plan->program.instruction_count || m0 >= m1 || n0 >= n1) return;
-  carnot_pw_operand in[CARNOT_PW_MAX_INPUTS] = {{data + n0, ld, 1}};
-  carnot_pw_operand out = {data + n0, ld, 1};
+  char* tile = (char*)data + n0 * bytes_of(plan->program.input_type[0]);
+  carnot_pw_operand in[CARNOT_PW_MAX_INPUTS] = {{tile, ld, 1}};
+  carnot_pw_operand out = {tile, ld, 1};
   for (int i = 0; i < plan->operand_count; i++) {
     const carnot_operand* operand = &inputs[plan->operands[i].input];
-    float* base = operand->data;
+    char* base = operand->data;
+    char* column = base + n0 * bytes_of(plan->program.input_type[i + 1]);
     switch (plan->operands[i].shape) {
       case CARNOT_EPILOGUE_FULL:
         in[i + 1] = (carnot_pw_operand){
-            base + n0, carnot_epilogue_row_distance(operand, plan->channel_axis), 1};
+            column, carnot_epilogue_row_distance(operand, plan->channel_axis), 1};
         break;
-      case CARNOT_EPILOGUE_CHANNEL: in[i + 1] = (carnot_pw_operand){base + n0, 0, 1}; break;
+      case CARNOT_EPILOGUE_CHANNEL: in[i + 1] = (carnot_pw_operand){column, 0, 1}; break;
       default: in[i + 1] = (carnot_pw_operand){base, 0, 0}; break;
     }
   }

@@ -43,18 +43,19 @@ carnot_status* carnot_epilogue_plan_validate(const carnot_epilogue_plan* plan,
 // True when the epilogue reads elements of this input.
 bool carnot_epilogue_plan_uses_input(const carnot_epilogue_plan* plan, uint32_t input);
 // Checks that each input of the epilogue has the dimensions and layout of |output|, or |channels|
-// elements, or one.
-carnot_status* carnot_epilogue_plan_check_shapes(const carnot_epilogue_plan* plan,
-                                                 const carnot_operand* inputs,
-                                                 const carnot_operand* output,
-                                                 int64_t channels) CARNOT_MUST_USE;
+// elements, or one, and the type that it was made for.
+carnot_status* carnot_epilogue_plan_check(const carnot_step_view* step,
+                                          const carnot_epilogue_plan* plan,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* output,
+                                          int64_t channels) CARNOT_MUST_USE;
 // Fills the epilogue of a kernel call: bias, residual and activation. It borrows |bias| and the
 // data of |inputs|.
 void carnot_epilogue_plan_bind(const carnot_epilogue_plan* plan, const carnot_operand* inputs,
                                const float* bias, carnot_epilogue_f32* out);
 // Runs the program on rows [m0, m1) and columns [n0, n1) of |data|, rows |ld| apart.
 void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_epilogue_plan* plan,
-                              const carnot_operand* inputs, float* data, int64_t ld, int64_t m0,
+                              const carnot_operand* inputs, void* data, int64_t ld, int64_t m0,
                               int64_t m1, int64_t n0, int64_t n1);
 
 // The kernels' activation, a carnot_kernel_activation; NONE: they do not apply it.

@@ -65,6 +65,8 @@ static const char* view_reject(carnot_problem* problem, char* reason, size_t siz
     return reason;
   }
   if (problem->inputs[0].kind != CARNOT_VALUE_TENSOR) return "the input is not a tensor";
+  if (problem->inputs[0].format.dtype != problem->outputs[0].format.dtype)
+    return "the result is stored in another type";
   problem->outputs[0].format.memory = problem->inputs[0].format.memory;
   return op == CARNOT_OP_TRANSPOSE ? transpose_layout(problem) : reshape_layout(problem);
 }

@@ -26,7 +26,7 @@ static const char* read_operands(const carnot_problem* problem, carnot_conv_prob
   if (out->node->op != CARNOT_OP_CONV || out->casts)
     return "the region does not begin with its convolution";
   const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[out->weights];
-  why = carnot_not_f32(x, "the input", 3, 5, reason, size);
+  why = carnot_not_f32_value(problem, x, "the input", 3, 5, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(w) || w->rank != x->rank)
     return "the weights are not constant float32";
@@ -148,11 +148,15 @@ bool carnot_conv_uses_input(const carnot_step_view* step, uint32_t input) {
 carnot_status* carnot_conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, carnot_window_geometry* out) {
   const carnot_conv_params* p = step->params;
-  CARNOT_TRY(carnot_window_geometry_of_f32(&p->window, &inputs[0], &outputs[0], out));
+  CARNOT_CHECK(
+      carnot_cpu_is_f32_value(step, &inputs[0]) && carnot_cpu_is_f32_value(step, &outputs[0]),
+      INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].format.dtype),
+      carnot_dtype_name(outputs[0].format.dtype));
+  CARNOT_TRY(carnot_window_geometry_of(&p->window, &inputs[0], &outputs[0], out));
   CARNOT_CHECK(out->c == p->channels && out->k == p->filters, INVALID_ARGUMENT,
                "%lld channels and %lld filters; the packed weights have %lld and %lld",
                (long long)out->c, (long long)out->k, (long long)p->channels, (long long)p->filters);
-  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->filters);
+  return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->filters);
 }
 
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
@@ -163,7 +167,9 @@ void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double
       (double)carnot_dims_count(y->dims, y->rank) / (double)carnot_max_i64(1, y->dims[1]);
   double weights = (double)carnot_dims_count(w->dims, w->rank);
   *out_flops = 2 * pixels * weights;
-  *out_bytes = weight_bytes * weights +
-               4 * ((double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank) +
-                    pixels * (double)y->dims[1]);
+  const carnot_operand_desc* x = &problem->inputs[0];
+  *out_bytes =
+      weight_bytes * weights +
+      carnot_dtype_bits(x->format.dtype) / 8.0 * (double)carnot_dims_count(x->dims, x->rank) +
+      carnot_dtype_bits(y->format.dtype) / 8.0 * pixels * (double)y->dims[1];
 }

@@ -11,6 +11,8 @@ static const char* concat_reject(carnot_problem* problem, char* reason, size_t s
     why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
     if (why) return why;
     if (problem->inputs[i].rank < 1) return "an operand is a scalar";
+    if (problem->inputs[i].format.dtype != problem->outputs[0].format.dtype)
+      return "an operand and the result are stored in different types";
     last += problem->inputs[i].format.layout == CARNOT_LAYOUT_CHANNELS_LAST &&
             !problem->inputs[i].is_constant;
   }
@@ -74,6 +76,7 @@ const carnot_tactic carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = concat_reject,
                                             .configure = concat_configure,
+                                            .takes_bf16 = true,
                                             .run = concat_run};
 
 // ---- split ----

@@ -120,6 +120,7 @@ const carnot_tactic carnot_tactic_reformat = {.name = "cpu_reformat",
                                               .isa = CARNOT_ISA_SCALAR,
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .strided_outputs = true,
+                                              .takes_bf16 = true,
                                               .reject = reformat_reject,
                                               .configure = reformat_configure,
                                               .run = reformat_run_all};

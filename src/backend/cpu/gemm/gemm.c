@@ -26,7 +26,7 @@ static const char* read_region(const carnot_problem* problem, carnot_gemm_proble
   const char* why = carnot_gemm_read(problem->region, problem->input_count, gemm);
   if (why) return why;
   const carnot_operand_desc *a = &problem->inputs[gemm->a], *b = &problem->inputs[gemm->b];
-  why = carnot_not_f32(a, "the left operand", 1, CARNOT_MAX_RANK, reason, size);
+  why = carnot_not_f32_value(problem, a, "the left operand", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(b) || b->rank != 2)
     return "the right operand is no constant float32 matrix";
@@ -61,7 +61,7 @@ static const char* reject_weights(const carnot_problem* problem, const carnot_ge
                                       size);
 }
 
-static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
+const char* carnot_cpu_gemm_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_gemm_problem gemm;
   carnot_cpu_gemm_params p;
   const char* why = carnot_gemm_read(problem->region, problem->input_count, &gemm);
@@ -86,7 +86,15 @@ static void pack_wide(const carnot_cpu_gemm_params* p, const float* b, float* pa
   for (int64_t i = 0; i < count && p->alpha != 1; i++) packed[i] *= p->alpha;
 }
 
-static carnot_status* pack_weights(const carnot_cpu_gemm_params* p, const float* b, void* packed) {
+// Tiles take k2n16d32; other kernels the packing of their weights' type.
+static size_t packed_bytes(const carnot_tactic* tactic, const carnot_cpu_gemm_params* p) {
+  return tactic->takes_bf16
+             ? (size_t)carnot_packed_k2n16d32_count(1, p->k, p->n) * sizeof(uint16_t)
+             : carnot_packed_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
+}
+
+static carnot_status* pack_weights(const carnot_tactic* tactic, const carnot_cpu_gemm_params* p,
+                                   const float* b, void* packed) {
   if (p->weights == CARNOT_DTYPE_F32) {
     pack_wide(p, b, packed);
     return NULL;
@@ -95,12 +103,15 @@ static carnot_status* pack_weights(const carnot_cpu_gemm_params* p, const float*
   CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(p->k, p->n), sizeof(float),
                            "weights before packing", &wide));
   pack_wide(p, b, wide);
-  carnot_packed_weights_pack((carnot_dtype)p->weights, weights_shape(p), wide, packed);
+  if (tactic->takes_bf16)
+    carnot_pack_k2n16d32_bf16(1, p->k, p->n, wide, packed);
+  else
+    carnot_packed_weights_pack((carnot_dtype)p->weights, weights_shape(p), wide, packed);
   free(wide);
   return NULL;
 }
 
-static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
   const carnot_dtype dtype = carnot_packed_weights_dtype(problem->tactic);
   const carnot_operand_desc* b = &problem->inputs[problem->region->nodes[0].inputs[1]];
   void *params, *bias, *packed;
@@ -114,14 +125,15 @@ static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepare
   const char* why = read_region(problem, &gemm, p, bias, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   p->weights = (int32_t)dtype;
-  size_t bytes = carnot_packed_weights_bytes(dtype, weights_shape(p));
+  size_t bytes = packed_bytes(problem->tactic, p);
   CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
   packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  CARNOT_TRY(pack_weights(p, b->tensor->data, packed));
+  CARNOT_TRY(pack_weights(problem->tactic, p, b->tensor->data, packed));
   out->params = p;
   out->param_bytes = sizeof(*p);
   out->constant_count = 2;
-  out->constants[0].packing = carnot_packed_weights_packing(dtype);
+  out->constants[0].packing =
+      problem->tactic->takes_bf16 ? "k2n16d32 bf16" : carnot_packed_weights_packing(dtype);
   out->constants[0].data = packed;
   out->constants[0].bytes = bytes;
   out->constants[1].packing = "dense f32";
@@ -157,19 +169,20 @@ void carnot_cpu_gemm_work(const carnot_problem* problem, int b_bytes, double* ou
   const carnot_operand_desc *a = &problem->inputs[inputs[0]], *b = &problem->inputs[inputs[1]],
                             *y = &problem->outputs[0];
   *out_flops = carnot_gemm_flops(problem);
-  *out_bytes = 4 * ((double)carnot_dims_count(y->dims, y->rank) +
-                    (double)carnot_dims_count(a->dims, a->rank)) +
-               b_bytes * (double)carnot_dims_count(b->dims, b->rank);
+  *out_bytes =
+      carnot_dtype_bits(y->format.dtype) / 8.0 * (double)carnot_dims_count(y->dims, y->rank) +
+      carnot_dtype_bits(a->format.dtype) / 8.0 * (double)carnot_dims_count(a->dims, a->rank) +
+      b_bytes * (double)carnot_dims_count(b->dims, b->rank);
 }
 
-static carnot_status* gemm_validate(const carnot_step_view* step) {
+carnot_status* carnot_cpu_gemm_validate_packed(const carnot_step_view* step) {
   CARNOT_TRY(carnot_cpu_gemm_validate(step, 2));
   const carnot_cpu_gemm_params* p = step->params;
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < (int64_t)1 << 31 && p->n <= kMaxColumns,
                INVALID_MODEL, "a matrix of [%lld,%lld]", (long long)p->k, (long long)p->n);
   CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
-  size_t wanted = carnot_packed_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
+  size_t wanted = packed_bytes(step->tactic, p);
   CARNOT_CHECK(
       step->constant_bytes[0] == wanted && step->constant_bytes[1] >= (size_t)p->n * sizeof(float),
       INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
@@ -177,7 +190,7 @@ static carnot_status* gemm_validate(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool gemm_uses_input(const carnot_step_view* step, uint32_t input) {
+bool carnot_cpu_gemm_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_cpu_gemm_params* p = step->params;
   if (input == node->inputs[0] || carnot_epilogue_plan_uses_input(&p->epilogue_plan, input))
@@ -185,11 +198,14 @@ static bool gemm_uses_input(const carnot_step_view* step, uint32_t input) {
   return !(node->inputs[1] == input || (node->input_count > 2 && node->inputs[2] == input));
 }
 
-carnot_status* carnot_cpu_gemm_configure_rows(const carnot_cpu_gemm_params* p, carnot_isa isa,
+carnot_status* carnot_cpu_gemm_configure_rows(const carnot_step_view* step,
+                                              const carnot_cpu_gemm_params* p,
                                               const carnot_operand* a, const carnot_operand* y,
                                               carnot_cpu_gemm_state* state) {
-  CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == CARNOT_DTYPE_F32 &&
-                   a->rank >= 1 && y->rank >= 1 && a->dims[a->rank - 1] == p->k &&
+  CARNOT_CHECK(carnot_cpu_is_f32_value(step, a) && carnot_cpu_is_f32_value(step, y), INVALID_MODEL,
+               "operands are %s and %s", carnot_dtype_name(a->format.dtype),
+               carnot_dtype_name(y->format.dtype));
+  CARNOT_CHECK(a->rank >= 1 && y->rank >= 1 && a->dims[a->rank - 1] == p->k &&
                    y->dims[y->rank - 1] == p->n && carnot_cpu_is_dense(a) && carnot_cpu_is_dense(y),
                INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]",
                (long long)p->k, (long long)p->n);
@@ -197,18 +213,18 @@ carnot_status* carnot_cpu_gemm_configure_rows(const carnot_cpu_gemm_params* p, c
   state->m = carnot_dims_count(a->dims, a->rank - 1);
   CARNOT_CHECK(state->m == carnot_dims_count(y->dims, y->rank - 1), INVALID_ARGUMENT,
                "%lld rows give others", (long long)state->m);
-  state->partition = carnot_work_partition_make(isa, state->m, p->n, p->k);
+  state->partition = carnot_work_partition_make(step->tactic->isa, state->m, p->n, p->k);
   return NULL;
 }
 
-static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* memory,
-                                     size_t* out_workspace_bytes) {
+carnot_status* carnot_cpu_gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) {
   const carnot_cpu_gemm_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_cpu_gemm_configure_rows(
-      p, step->tactic->isa, &inputs[step->region->nodes[0].inputs[0]], &outputs[0], memory));
-  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->n);
+  const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
+  CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, p, a, &outputs[0], memory));
+  return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->n);
 }
 
 static void gemm_part(void* argument, int64_t part) {
@@ -256,10 +272,10 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
   carnot_cpu_gemm_work(problem, /*b_bytes=*/half ? 2 : 4, out_flops, out_bytes);
 }
 
-#define GEMM_TACTIC                                                                      \
-  .anchor = CARNOT_OP_COUNT, .reject = gemm_reject, .prepare = gemm_prepare,             \
-  .validate = gemm_validate, .uses_input = gemm_uses_input, .configure = gemm_configure, \
-  .run = gemm_run_all, .work = gemm_work
+#define GEMM_TACTIC                                                                                \
+  .anchor = CARNOT_OP_COUNT, .reject = carnot_cpu_gemm_reject, .prepare = carnot_cpu_gemm_prepare, \
+  .validate = carnot_cpu_gemm_validate_packed, .uses_input = carnot_cpu_gemm_uses_input,           \
+  .configure = carnot_cpu_gemm_configure, .run = gemm_run_all, .work = gemm_work
 CARNOT_CPU_TACTICS(gemm_f32, GEMM_TACTIC);
 CARNOT_CPU_F16_TACTICS(gemm_f16, GEMM_TACTIC);
 CARNOT_CPU_BF16_TACTICS(gemm_bf16, GEMM_TACTIC);

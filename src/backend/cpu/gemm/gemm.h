@@ -46,7 +46,8 @@ const char* carnot_cpu_gemm_take_c(const carnot_problem* problem, const carnot_g
 carnot_status* carnot_cpu_gemm_validate(const carnot_step_view* step,
                                         uint32_t constants) CARNOT_MUST_USE;
 // configure: m, batch and partition of rows |a| by packed weights of [k,n]. INVALID_ARGUMENT.
-carnot_status* carnot_cpu_gemm_configure_rows(const carnot_cpu_gemm_params* p, carnot_isa isa,
+carnot_status* carnot_cpu_gemm_configure_rows(const carnot_step_view* step,
+                                              const carnot_cpu_gemm_params* p,
                                               const carnot_operand* a, const carnot_operand* y,
                                               carnot_cpu_gemm_state* state) CARNOT_MUST_USE;
 // run: calls |part| with a carnot_cpu_gemm_run for every part of every matrix of the batch.
@@ -56,6 +57,15 @@ carnot_status* carnot_cpu_gemm_run_parts(const carnot_step_view* step,
                                          const carnot_operand* outputs, void* workspace,
                                          carnot_executor* executor,
                                          void (*part)(void* run, int64_t part)) CARNOT_MUST_USE;
+// The functions of tactics with packed weights, of their names.
+const char* carnot_cpu_gemm_reject(carnot_problem* problem, char* reason, size_t size);
+carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem,
+                                       carnot_prepared* out) CARNOT_MUST_USE;
+carnot_status* carnot_cpu_gemm_validate_packed(const carnot_step_view* step) CARNOT_MUST_USE;
+bool carnot_cpu_gemm_uses_input(const carnot_step_view* step, uint32_t input);
+carnot_status* carnot_cpu_gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) CARNOT_MUST_USE;
 // Operations, and bytes moved with |b_bytes| bytes per element of B.
 void carnot_cpu_gemm_work(const carnot_problem* problem, int b_bytes, double* out_flops,
                           double* out_bytes);

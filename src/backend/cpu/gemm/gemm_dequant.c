@@ -197,13 +197,13 @@ static carnot_status* dequant_configure(const carnot_step_view* step, const carn
   carnot_cpu_gemm_state* state = memory;
   const carnot_cpu_dequant_params* p = step->params;
   const carnot_operand* a = &inputs[p->a];
-  CARNOT_TRY(carnot_cpu_gemm_configure_rows(&p->gemm, step->tactic->isa, a, &outputs[0], state));
+  CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, &p->gemm, a, &outputs[0], state));
   *out_workspace_bytes = 0;
   if (state->m > CARNOT_DEQUANT_FEW_ROWS)
     *out_workspace_bytes = (size_t)(carnot_dequant_workspace(p->gemm.k) *
                                     carnot_work_partition_count(&state->partition)) *
                            sizeof(float);
-  return carnot_epilogue_plan_check_shapes(&p->gemm.epilogue_plan, inputs, &outputs[0], p->gemm.n);
+  return carnot_epilogue_plan_check(step, &p->gemm.epilogue_plan, inputs, &outputs[0], p->gemm.n);
 }
 
 // ---- run ----

@@ -32,10 +32,9 @@ static carnot_status* s8_configure(const carnot_step_view* step, const carnot_op
                                    size_t* out_workspace_bytes) {
   carnot_cpu_gemm_state* state = memory;
   const carnot_cpu_dequant_params* p = step->params;
-  CARNOT_TRY(carnot_cpu_gemm_configure_rows(&p->gemm, step->tactic->isa, &inputs[p->a], &outputs[0],
-                                            state));
+  CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, &p->gemm, &inputs[p->a], &outputs[0], state));
   rows_in(p, state->m, NULL, out_workspace_bytes);
-  return carnot_epilogue_plan_check_shapes(&p->gemm.epilogue_plan, inputs, &outputs[0], p->gemm.n);
+  return carnot_epilogue_plan_check(step, &p->gemm.epilogue_plan, inputs, &outputs[0], p->gemm.n);
 }
 
 typedef struct s8_run {

@@ -101,7 +101,7 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   *out_workspace_bytes = (size_t)(carnot_matmul_f32_workspace(state->k) * state->batch *
                                   carnot_work_partition_count(&state->partition)) *
                          sizeof(float);
-  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, c, state->n);
+  return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, c, state->n);
 }
 
 static void matmul_part(void* argument, int64_t part) {

@@ -258,6 +258,6 @@ static carnot_status* pointwise_run_all(const carnot_step_view* step, void* stat
 }
 
 CARNOT_CPU_TACTICS(pointwise_f32, .anchor = CARNOT_OP_COUNT, .strided_outputs = true,
-                   .reject = pointwise_reject, .prepare = pointwise_prepare,
+                   .takes_bf16 = true, .reject = pointwise_reject, .prepare = pointwise_prepare,
                    .validate = pointwise_validate, .configure = pointwise_configure,
                    .run = pointwise_run_all);

@@ -42,6 +42,14 @@ static bool is_parameter(const carnot_region* region, uint32_t input) {
   return read;
 }
 
+// A float32 result that is stored in another type.
+static bool is_stored_result(const carnot_problem* problem, uint32_t local) {
+  bool is_result = false;
+  for (uint32_t i = 0; i < problem->region->output_count; i++)
+    is_result |= problem->region->outputs[i] == local;
+  return is_result && problem->has_stored_types;
+}
+
 static const char* check_types(const carnot_problem* problem, char* reason, size_t size) {
   const carnot_region* region = problem->region;
   for (uint32_t i = 0; i < region->value_count; i++) {
@@ -55,8 +63,7 @@ static const char* check_types(const carnot_problem* problem, char* reason, size
   }
   // FP16 and BF16 round after each operator, a fused chain would not. So inner values are float32.
   for (uint32_t i = problem->input_count; region->node_count > 1 && i < region->value_count; i++)
-    if (local_type(problem, i)->format.dtype == CARNOT_DTYPE_F16 ||
-        local_type(problem, i)->format.dtype == CARNOT_DTYPE_BF16)
+    if (!is_stored_result(problem, i) && carnot_dtype_is_half(local_type(problem, i)->format.dtype))
       return "a chain in half precision rounds between its operators";
   return NULL;
 }

@@ -13,7 +13,7 @@ const char* carnot_pool_params_read(const carnot_problem* problem, carnot_op op,
   const carnot_operand_desc* x = &problem->inputs[0];
   bool bytes =
       op == CARNOT_OP_MAX_POOL && carnot_is_8bit(x->format.dtype) && x->rank >= low && x->rank <= 4;
-  why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
+  why = bytes ? NULL : carnot_not_f32_value(problem, x, "the input", low, high, reason, size);
   *out = (carnot_pool_params){.window = pool.window, .include_padding = pool.include_padding};
   return why;
 }
@@ -70,9 +70,10 @@ static carnot_status* configure_as(const carnot_step_view* step, const carnot_op
                                    const carnot_operand* outputs, bool bytes, void* memory,
                                    size_t* out_workspace_bytes) {
   pool_state* state = memory;
-  CARNOT_CHECK((bytes ? carnot_is_8bit(inputs[0].format.dtype)
-                      : inputs[0].format.dtype == CARNOT_DTYPE_F32) &&
-                   outputs[0].format.dtype == inputs[0].format.dtype,
+  CARNOT_CHECK(bytes ? carnot_is_8bit(inputs[0].format.dtype) &&
+                           outputs[0].format.dtype == inputs[0].format.dtype
+                     : carnot_cpu_is_f32_value(step, &inputs[0]) &&
+                           carnot_cpu_is_f32_value(step, &outputs[0]),
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].format.dtype),
                carnot_dtype_name(outputs[0].format.dtype));
   const carnot_pool_params* p = step->params;
@@ -131,6 +132,8 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
       .pad_h_end = geometry->pad_h_end,
       .pad_w_end = geometry->pad_w_end,
       .include_padding = ((const carnot_pool_params*)step->params)->include_padding != 0,
+      .src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16,
+      .dst_is_bf16 = outputs[0].format.dtype == CARNOT_DTYPE_BF16,
       .src = inputs[0].data,
       .src_n = geometry->src_n,
       .src_h = geometry->src_h,
@@ -156,10 +159,10 @@ static carnot_status* average_run(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_TACTICS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
-                   .reject = max_reject, .prepare = carnot_pool_prepare, .validate = pool_validate,
-                   .configure = pool_configure, .run = max_run);
+                   .takes_bf16 = true, .reject = max_reject, .prepare = carnot_pool_prepare,
+                   .validate = pool_validate, .configure = pool_configure, .run = max_run);
 CARNOT_CPU_TACTICS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
-                   .reject = average_reject, .prepare = carnot_pool_prepare,
+                   .takes_bf16 = true, .reject = average_reject, .prepare = carnot_pool_prepare,
                    .validate = pool_validate, .configure = pool_configure, .run = average_run);
 
 // ---- bytes: plain loops over the channels, which the compiler vectorises ----

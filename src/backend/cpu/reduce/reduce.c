@@ -44,8 +44,9 @@ static const char* read_problem(const carnot_problem* problem, void* params, cha
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != CARNOT_OP_REDUCE) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  const char* why = carnot_not_f32(x, "the input", 1, CARNOT_MAX_RANK, reason, size);
+  const char* why = carnot_not_f32_value(problem, x, "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
+  if (problem->outputs[0].format.dtype == CARNOT_DTYPE_BF16) return "the result is bfloat16";
   *out = (reduce_params){.kind = kind_of(node)};
   if (out->kind < 0) return "no kernel for this reduction";
   if (problem->input_count < 2 || problem->inputs[1].kind != CARNOT_VALUE_TENSOR) {
@@ -114,7 +115,7 @@ static carnot_status* reduce_configure(const carnot_step_view* step, const carno
   const reduce_params* p = step->params;
   const carnot_operand* x = &inputs[0];
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && outputs[0].format.dtype == CARNOT_DTYPE_F32 &&
+  CARNOT_CHECK(carnot_cpu_is_f32_value(step, x) && outputs[0].format.dtype == CARNOT_DTYPE_F32 &&
                    p->axes >> x->rank == 0,
                INVALID_ARGUMENT, "operands are not float32, or an axis is out of range");
   int64_t strides[2][CARNOT_MAX_RANK];
@@ -173,6 +174,7 @@ static carnot_status* reduce_run_all(const carnot_step_view* step, void* state,
       .reduction = (carnot_kernel_reduction)((const reduce_params*)step->params)->kind,
       .n = s->n,
       .inner = s->inner,
+      .src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16,
       .src = inputs[0].data,
       .src_outer = s->n * s->inner,
       .src_axis = s->inner,
@@ -183,6 +185,6 @@ static carnot_status* reduce_run_all(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-CARNOT_CPU_TACTICS(reduce_f32, .anchor = CARNOT_OP_REDUCE, .reject = reduce_reject,
-                   .prepare = reduce_prepare, .validate = reduce_validate,
+CARNOT_CPU_TACTICS(reduce_f32, .anchor = CARNOT_OP_REDUCE, .takes_bf16 = true,
+                   .reject = reduce_reject, .prepare = reduce_prepare, .validate = reduce_validate,
                    .configure = reduce_configure, .run = reduce_run_all);

@@ -1,0 +1,197 @@
+// Convolution by AMX tiles over channels-last operands, each float32 or BF16 in memory.
+#include <stdlib.h>
+
+#include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/conv/conv.h"
+
+enum { kLeastGroupChannels = 16, kMostGroups = 8 };
+
+static int64_t packed_count(const carnot_conv_params* p) {
+  return carnot_packed_k2n16d32_count(carnot_conv_taps(p), p->channels / p->group,
+                                      p->filters / p->group);
+}
+
+// ---- build ----
+
+// Sizes that the operands decide, for one group.
+static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
+                                        const carnot_window_geometry* g) {
+  return (carnot_conv2d_bf16_tiles){.conv = {CARNOT_WINDOW_FIELDS(g), .c = p->channels / p->group,
+                                             .k = p->filters / p->group, .src_n = g->src_n,
+                                             .src_h = g->src_h, .src_w = g->src_w, .ld = g->ld}};
+}
+
+// Whether the copy of the pixels holds a window of these channels for rows of any size.
+static bool window_fits(const carnot_conv_params* p, bool src_is_bf16) {
+  enum { kLarge = 1 << 20 };
+  const carnot_sliding_window* w = &p->window;
+  const int x = w->rank - 1, y = w->rank - 2;
+  carnot_window_geometry g = {.n = 1, .h = kLarge, .w = kLarge, .p = kLarge, .q = kLarge};
+  g.src_w = p->channels, g.src_h = g.src_w * g.w;
+  g.r = y >= 0 ? w->kernel[y] : 1, g.s = w->kernel[x];
+  g.stride_h = y >= 0 ? w->strides[y] : 1, g.stride_w = w->strides[x];
+  g.dilation_h = y >= 0 ? w->dilations[y] : 1, g.dilation_w = w->dilations[x];
+  g.pad_h = y >= 0 ? w->begin[y] : 0, g.pad_w = w->begin[x];
+  carnot_conv2d_bf16_tiles call = call_of(p, &g);
+  call.src_is_bf16 = src_is_bf16;
+  return carnot_conv2d_bf16_tiles_fits(&call);
+}
+
+static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_conv_params p;
+  const char* why = carnot_conv_reject(problem, &p, reason, size);
+  if (why) return why;
+  if (carnot_conv_is_depthwise(&p)) return "the depthwise tactics take depthwise convolutions";
+  if (p.window.rank > 2) return "the window has three dimensions";
+  if (p.channels / p.group < kLeastGroupChannels)
+    return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
+                          (long long)(p.channels / p.group), kLeastGroupChannels);
+  if (p.group > kMostGroups)
+    return carnot_because(reason, size, "%lld groups, takes up to %d", (long long)p.group,
+                          kMostGroups);
+  if (p.filters / p.group % 16 && p.group > 1)
+    return carnot_because(reason, size, "%lld filters a group, takes multiples of 16",
+                          (long long)(p.filters / p.group));
+  return window_fits(&p, problem->inputs[0].format.dtype == CARNOT_DTYPE_BF16)
+             ? NULL
+             : "the pixels under the window do not fit in L2";
+}
+
+static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_conv_params* p;
+  CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
+  p->weights = CARNOT_DTYPE_BF16;
+  const int64_t taps = carnot_conv_taps(p), depth = p->channels / p->group,
+                n = p->filters / p->group, count = packed_count(p);
+  void *packed, *wide;
+  CARNOT_TRY(carnot_conv_alloc_weights(out, "k2n16d32 bf16",
+                                       (size_t)(count * p->group) * sizeof(uint16_t), &packed));
+  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(taps * depth, n), sizeof(float),
+                           "weights before packing", &wide));
+  const float* weights = carnot_conv_weights(problem)->tensor->data;
+  for (int64_t g = 0; g < p->group; g++) {
+    carnot_pack_conv_k1n16_f32(n, depth, taps, weights + g * n * depth * taps, wide);
+    carnot_pack_k2n16d32_bf16(taps, depth, n, wide, (uint16_t*)packed + g * count);
+  }
+  free(wide);
+  return NULL;
+}
+
+// ---- load and run ----
+
+static carnot_status* conv_validate(const carnot_step_view* step) {
+  const carnot_conv_params* p = NULL;
+  CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
+  CARNOT_CHECK(p->channels <= CARNOT_CONV_MAX_CHANNELS && p->weights == CARNOT_DTYPE_BF16,
+               INVALID_MODEL, "%lld channels, weights of type %d", (long long)p->channels,
+               p->weights);
+  CARNOT_CHECK(carnot_conv_taps(p) <= CARNOT_BF16_TILES_MAX_TAPS, INVALID_MODEL,
+               "a window of %lld elements, must have up to %d", (long long)carnot_conv_taps(p),
+               CARNOT_BF16_TILES_MAX_TAPS);
+  CARNOT_CHECK(p->group == 1 || (p->group <= kMostGroups && p->filters / p->group % 16 == 0),
+               INVALID_MODEL, "%lld filters in %lld groups", (long long)p->filters,
+               (long long)p->group);
+  return carnot_conv_check_packed(step, (size_t)(packed_count(p) * p->group) * sizeof(uint16_t));
+}
+
+typedef struct conv_state {
+  carnot_window_geometry geometry;
+  carnot_work_partition partition;
+  int64_t scratch;  // of a part
+} conv_state;
+
+static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
+  conv_state* state = memory;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
+  const carnot_conv_params* p = step->params;
+  const carnot_window_geometry* g = &state->geometry;
+  carnot_conv2d_bf16_tiles call = call_of(p, g);
+  call.src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16;
+  CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
+               "the pixels under the window do not fit in L2");
+  carnot_work_partition* partition = &state->partition;
+  *partition =
+      carnot_work_partition_make(step->tactic->isa, g->n * g->p * g->q, p->filters / p->group,
+                                 p->channels / p->group * carnot_conv_taps(p));
+  // Whole rows, for a row that two parts share is copied twice.
+  partition->m_part = carnot_ceildiv(partition->m_part, g->q) * g->q;
+  partition->m_count = carnot_max_i64(1, carnot_ceildiv(partition->m, partition->m_part));
+  state->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
+  *out_workspace_bytes =
+      (size_t)(state->scratch * carnot_work_partition_count(partition) * p->group);
+  return NULL;
+}
+
+typedef struct conv_run {
+  const carnot_cpu_kernels* kernels;
+  const carnot_conv_params* params;
+  const conv_state* state;
+  const carnot_operand *inputs, *outputs;
+  const uint16_t* weights;
+  const float* bias;
+  char* workspace;
+} conv_run;
+
+// Element |index| of memory of |t|; the kernel takes pointers to float32 for either type.
+static float* element(const carnot_operand* t, int64_t index) {
+  return (float*)(void*)((char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8));
+}
+
+static void conv_part(void* argument, int64_t part) {
+  const conv_run* run = argument;
+  const carnot_conv_params* p = run->params;
+  const carnot_epilogue_plan* plan = &p->epilogue_plan;
+  const carnot_work_partition* partition = &run->state->partition;
+  const int64_t per_group = carnot_work_partition_count(partition), group = part / per_group,
+                channels = p->channels / p->group, filters = p->filters / p->group;
+  carnot_conv2d_bf16_tiles call = call_of(p, &run->state->geometry);
+  call.src_is_bf16 = run->inputs[0].format.dtype == CARNOT_DTYPE_BF16;
+  call.dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16;
+  call.conv.src = element(&run->inputs[0], group * channels);
+  call.conv.dst = element(&run->outputs[0], group * filters);
+  call.scratch = run->workspace + part * run->state->scratch;
+  call.conv.weights = run->weights + group * packed_count(p);
+  carnot_epilogue_plan_bind(plan, run->inputs, run->bias ? run->bias + group * filters : NULL,
+                            &call.conv.epilogue);
+  if (plan->residual >= 0) {
+    const carnot_operand* residual = &run->inputs[plan->residual];
+    call.residual_is_bf16 = residual->format.dtype == CARNOT_DTYPE_BF16;
+    call.conv.epilogue.residual = element(residual, group * filters);
+  }
+  int64_t m0, m1, n0, n1;
+  carnot_work_partition_part(partition, part % per_group, &m0, &m1, &n0, &n1);
+  run->kernels->conv2d_bf16_tiles(&call, m0, m1, n0, n1);
+  carnot_epilogue_plan_run(run->kernels, plan, run->inputs, run->outputs[0].data, call.conv.ld, m0,
+                           m1, group * filters + n0, group * filters + n1);
+}
+
+static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
+                                   const carnot_operand* inputs, const carnot_operand* outputs,
+                                   void* workspace, carnot_executor* executor) {
+  const carnot_conv_params* p = step->params;
+  const conv_state* state = memory;
+  conv_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                  .params = p,
+                  .state = state,
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .weights = step->constants[0],
+                  .bias = p->has_bias ? step->constants[1] : NULL,
+                  .workspace = workspace};
+  carnot_executor_parallel(executor, carnot_work_partition_count(&state->partition) * p->group,
+                           conv_part, &run);
+  return NULL;
+}
+
+static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  carnot_conv_work(problem, 2, out_flops, out_bytes);
+}
+
+CARNOT_CPU_TACTIC(conv_bf16_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_HALF,
+                  .precision = CARNOT_DTYPE_BF16, .takes_bf16 = true, .anchor = CARNOT_OP_CONV,
+                  .strided_outputs = true, .reject = conv_reject, .prepare = conv_prepare,
+                  .validate = conv_validate, .uses_input = carnot_conv_uses_input,
+                  .configure = conv_configure, .run = conv_run_all, .work = conv_work);

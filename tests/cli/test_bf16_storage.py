@@ -1,0 +1,116 @@
+"""Values that lie in memory as BF16 between layers, on processors that multiply BF16 by tiles (AMX)."""
+
+import json
+import pathlib
+
+import numpy as np
+import onnxruntime
+import pytest
+from harness import passes
+from small_net import Net, run_plan
+
+RNG = np.random.default_rng(11)
+pytestmark = pytest.mark.skipif(
+    not any(line.split()[:2] == ["amxbf16", "usable"] for line in passes("device").splitlines()),
+    reason="this processor has no AMX tiles: values stay float32",
+)
+
+
+def weight(n: Net, *dims: int) -> str:
+    """Random numbers of a size that keeps results near 1."""
+    size = np.sqrt(np.prod(dims[1:])) if len(dims) > 2 else np.sqrt(dims[0])
+    return n.constant((RNG.standard_normal(dims) / size).astype(np.float32))
+
+
+def conv(n: Net, x: str, c: int, k: int, size: int, stride: int = 1, **attributes: object) -> str:
+    pads = attributes.pop("pads", [size // 2] * 4)
+    operands = [x, weight(n, k, c, size, size), weight(n, k)]
+    return n.add("Conv", *operands, strides=[stride] * 2, pads=pads, **attributes)
+
+
+def residual_net(path: pathlib.Path, *shape: object) -> pathlib.Path:
+    """A stem, pooling, bottlenecks with a residual and a strided shortcut, a concat, a mean."""
+    n = Net()
+    x = n.add("Relu", conv(n, "x", 3, 32, 3, 2))
+    x = n.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    a = n.add("Relu", conv(n, x, 32, 64, 1))
+    b = conv(n, n.add("Relu", conv(n, a, 64, 48, 3)), 48, 64, 1)
+    a = n.add("Relu", n.add("Add", b, a))
+    b = n.add("Relu", conv(n, a, 64, 40, 3, 2))
+    c = conv(n, a, 64, 24, 1, 2)
+    x = n.add("Concat", conv(n, b, 40, 40, 3, dilations=[2, 2], pads=[2, 2, 2, 2]), c, axis=1)
+    x = n.add("AveragePool", n.add("Sigmoid", x), kernel_shape=[2, 2])
+    x = n.add("GlobalAveragePool", n.add("HardSwish", conv(n, x, 64, 96, 3)))
+    x = n.add("Gemm", n.add("Flatten", x), weight(n, 96, 10), weight(n, 10))
+    return n.save(path, x, x=list(shape or (1, 3, 66, 58)))
+
+
+def mlp(path: pathlib.Path) -> pathlib.Path:
+    """Rows through GEMMs with bias, tanh, a residual and a float32 softmax at the end."""
+    n = Net()
+    h = n.add("Tanh", n.add("Add", n.add("MatMul", "x", weight(n, 72, 192)), weight(n, 192)))
+    h = n.add("Add", n.add("Add", n.add("MatMul", h, weight(n, 192, 72)), weight(n, 72)), "x")
+    h = n.add("MatMul", n.add("Relu", h), weight(n, 72, 33))
+    return n.save(path, n.add("Softmax", h, axis=-1), x=[2, 37, 72])
+
+
+def wanted(model: pathlib.Path, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0].astype(np.float64)
+
+
+def results(model: pathlib.Path, x: np.ndarray, *flags: str) -> np.ndarray:
+    passes("build", model, "--output", model.parent / "m.plan", "--backend=cpu", *flags)
+    return run_plan(model.parent / "m.plan", model.parent, x=x).astype(np.float64)
+
+
+def stored(plan: pathlib.Path) -> list:
+    """The types of all layers' results."""
+    layers = json.loads(passes("inspect", plan, "--json"))["Layers"]
+    return [o["Format/Datatype"].split()[1] for layer in layers for o in layer["Outputs"]]
+
+
+@pytest.mark.parametrize(("make", "shape"), [(residual_net, [1, 3, 66, 58]), (mlp, [2, 37, 72])])
+def test_results(make, shape: list, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
+    model = make(tmp_path / "m.onnx")
+    x = RNG.standard_normal(shape).astype(np.float32)
+    want = wanted(model, x)
+    got = results(model, x, "--bf16")
+    assert stored(tmp_path / "m.plan").count("bfloat16") >= 2
+    assert np.linalg.norm(got - want) <= 0.02 * np.linalg.norm(want)
+    one = results(model, x, "--bf16", "--threads=1")
+    assert np.array_equal(one, got)  # the same bits for any number of threads
+    exact = results(model, x)
+    assert "bfloat16" not in stored(tmp_path / "m.plan")
+    assert np.linalg.norm(exact - want) <= 1e-5 * np.linalg.norm(want)
+
+
+def test_the_layers_beside_the_reference(tmp_path: pathlib.Path) -> None:
+    model = residual_net(tmp_path / "m.onnx")
+    flags = ("--bf16", "--backend=cpu", "--rtol=0.05", "--atol=0.05")
+    compared = json.loads(passes("debug", "compare", model, "--json", *flags))
+    assert compared
+
+
+def test_a_layer_that_must_stay_float32_keeps_its_tensors(tmp_path: pathlib.Path) -> None:
+    n = Net()
+    h = n.add("Relu", conv(n, "x", 16, 32, 3))
+    h = n.add("Relu", conv(n, h, 32, 32, 3))
+    model = n.save(tmp_path / "m.onnx", conv(n, h, 32, 16, 3), x=[1, 16, 20, 20])
+    x = RNG.standard_normal((1, 16, 20, 20)).astype(np.float32)
+    results(model, x, "--bf16")
+    assert stored(tmp_path / "m.plan").count("bfloat16") == 2
+    second = n.nodes[2].name
+    results(model, x, "--bf16", "--precisionConstraints=obey", f"--layerPrecisions={second}:fp32")
+    assert "bfloat16" not in stored(tmp_path / "m.plan")
+
+
+def test_open_sizes(tmp_path: pathlib.Path) -> None:
+    model = residual_net(tmp_path / "m.onnx", "n", 3, "h", "w")
+    passes("build", model, "--output", tmp_path / "m.plan", "--backend=cpu", "--bf16", "--builderOptimizationLevel=0")
+    assert "bfloat16" in stored(tmp_path / "m.plan")
+    for shape in ([1, 3, 33, 47], [3, 3, 64, 40], [2, 3, 130, 131]):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        want = wanted(model, x)
+        got = run_plan(tmp_path / "m.plan", tmp_path, x=x)
+        assert np.linalg.norm(got - want) <= 0.02 * np.linalg.norm(want)
