@@ -32,8 +32,7 @@ static carnot_status* choose_device(TRITONBACKEND_ModelInstance* handle,
   if (kind != TRITONSERVER_INSTANCEGROUPKIND_GPU) return NULL;
   if (!is_for_gpu) {
     carnot_triton_log(TRITONSERVER_LOG_WARN,
-                      "the plan %s was built for %s and runs there, not on GPU %d",
-                      carnot_engine_name(engine), built_for, number);
+                      "the plan was built for %s and runs there, not on GPU %d", built_for, number);
     return NULL;
   }
   snprintf(name, size, "cuda:%d", number);
