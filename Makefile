@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
+.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz triton-demo clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -44,6 +44,12 @@ $(TENSORFLOW)/python.stamp:
 test-tensorflow: build $(VENV)/python.stamp $(TENSORFLOW)/python.stamp
 	CARNOT=$(abspath $(BUILD))/bin/carnot TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
 	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/tensorflow
+
+# The Triton server with its clients, a program that runs without a GPU, in a folder of its own.
+TRITON = $(BUILD)/triton
+triton-demo: build
+	@tools/dev/setup_triton $(TRITON) $(PYTHON)
+	$(TRITON)/bin/python demo/triton_demo.py $(BUILD)
 
 # Wheels that bring the libraries they need: carnot-engine with the command carnot, and, where CUDA is installed,
 # carnot-engine-cuda. Each builds the library anew: one minute, and some minutes for the CUDA kernels.

@@ -80,7 +80,7 @@ static carnot_status* load_descriptor(int file, const char* path, carnot_engine*
   mapped_plan* plan = malloc(sizeof *plan);
   if (!plan) return CARNOT_NO_MEMORY(sizeof *plan, "the plan");
   plan->size = (size_t)facts.st_size;
-  void* data;
+  void* data = NULL;
   carnot_status* status = map_copy(file, plan->size, path, &data);
   if (status) {
     free(plan);
