@@ -88,6 +88,7 @@ conformance: build $(BUILD)/conformance/onnx_version.txt
 
 test: build python $(BUILD)/conformance/onnx_version.txt
 	tools/dev/setup_browser
+	tools/dev/setup_triton $(TRITON) $(PYTHON) || echo "the tests on the Triton server will be skipped"
 	tools/dev/checks $(BUILD)
 	tools/dev/sanitize $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
