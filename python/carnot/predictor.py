@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -29,6 +30,17 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
+class _Signature:
+    """Of a Predictor, not of its class: one parameter for each input, which is how Spark counts columns."""
+
+    def __get__(self, predictor: Optional[Predictor], owner: type) -> inspect.Signature:
+        if predictor is None:
+            raise AttributeError("__signature__")
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        names = range(len(predictor.model.inputs))  # names of inputs need not be names of Python
+        return inspect.Signature([inspect.Parameter(f"input{i}", kind) for i in names])
+
+
 class Predictor:
     """Runs the plan at |path| on batches of rows; dimension 0 of all inputs and outputs are the rows.
 
@@ -41,13 +53,15 @@ class Predictor:
     padding is cut off the outputs. Any number of threads may call it.
     """
 
+    __signature__ = _Signature()
+
     def __init__(self, path: Union[str, os.PathLike], threads: Optional[int] = None) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, got {threads}")
         self.path, self.threads = os.path.abspath(os.fspath(path)), threads
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return Predictor, (self.path, self.threads)
+        return type(self), (self.path, self.threads)
 
     def __repr__(self) -> str:
         return f"carnot.Predictor({self.path!r}, threads={self.threads})"

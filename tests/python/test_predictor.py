@@ -1,6 +1,7 @@
 """carnot.Predictor: batches of any number of rows, pickling, processes."""
 
 import concurrent.futures
+import inspect
 import multiprocessing
 import pathlib
 import pickle
@@ -81,6 +82,8 @@ def test_two_inputs(tmp_path):
     predict = carnot.Predictor(write_plan(tmp_path, model, {n: ((1, 2), (2, 2), (2, 2)) for n in "ab"}))
     a, b = rng.standard_normal((2, 3, 2)).astype(np.float32)
     np.testing.assert_array_equal(predict(a, b)["y"], a - b)
+    assert len(inspect.signature(predict).parameters) == 2
+    assert list(inspect.signature(carnot.Predictor).parameters) == ["path", "threads"]
     np.testing.assert_array_equal(predict([{"a": a[0], "b": b[0]}])[0]["y"], a[0] - b[0])
     with pytest.raises(ValueError, match="a 3, b 2"):
         predict(a, b[:2])

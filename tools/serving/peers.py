@@ -85,9 +85,14 @@ def config(server: str, model: Model, setting: Setting) -> str:
     text += "dynamic_batching { max_queue_delay_microseconds: 0 }\n" if setting.batching else ""
     if server == "openvino" and setting.batching:
         text += _parameter("ENABLE_BATCH_PADDING", "YES")
+    if server == "onnxruntime":  # which wants open dimensions as the model has them
+        tensors = [model.inputs, model.outputs]
+        inputs, outputs = ({n: (k, [-1 if d == 128 else d for d in dims]) for n, (k, dims) in t.items()} for t in tensors)
+    else:
+        inputs, outputs = model.inputs, model.outputs
     if server != "carnot":
-        text += 'default_model_filename: "model.onnx"\n' + _entries("input", model.inputs)
-        text += _entries("output", model.outputs)
+        text += 'default_model_filename: "model.onnx"\n' + _entries("input", inputs)
+        text += _entries("output", outputs)
     return text
 
 
