@@ -34,7 +34,9 @@ def run(session, make_predictor, outputs, shape, pictures):
 
 def main():
     plan, pictures, results = sys.argv[1:4]
-    session = SparkSession.builder.master(sys.argv[4] if len(sys.argv) > 4 else "local[2,4]").getOrCreate()
+    builder = SparkSession.builder.master(sys.argv[4] if len(sys.argv) > 4 else "local[2,4]")
+    # Small files: a task takes many of them.
+    session = builder.config("spark.sql.files.openCostInBytes", "65536").getOrCreate()
     predictor = carnot.Predictor(plan, threads=1)
     (dims,) = predictor.model.inputs.values()
     run(session, lambda: predictor, list(predictor.model.outputs), list(dims[1:]), pictures).write.parquet(results)

@@ -17,6 +17,7 @@ def session():
         SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")
+        .config("spark.sql.files.openCostInBytes", "1000")  # small files: about ten tasks of all
         .config("spark.sql.files.maxPartitionBytes", "2m")
         .getOrCreate()
     )
