@@ -33,16 +33,25 @@ def settings(results: typing.Any) -> str:
     return table(["model", "Triton with", *map(str, SETTINGS)], rows)
 
 
+def disturbed(found: typing.Any) -> str:
+    """A star where other programs took more than 6 % of the processors."""
+    return "*" if found["others"] > 0.06 else ""
+
+
 def throughput(results: typing.Any) -> str:
     rows = []
     for model, found in results.get("throughput", {}).items():
         for protocol in ("grpc", "http"):
             for concurrency in (8, 32):
-                rates = [found[f"{server} {protocol} {concurrency}"]["rate"] for server in SERVERS]
-                share = rates[0] / max(rates[1:])
-                engine = rates[0] / results["engine"][model]
-                cells = [f"{rate:.1f}" for rate in rates]
-                rows.append([model, protocol, str(concurrency), *cells, f"{share:.2f}", f"{engine:.2f}"])
+                of = [found.get(f"{server} {protocol} {concurrency}") for server in SERVERS]
+                if not all(of):
+                    continue
+                rates = [f["rate"] for f in of]
+                share = f"{rates[0] / max(rates[1:]):.2f}" if not any(map(disturbed, of)) else "-"
+                alone = results.get("engine", {}).get(model)
+                engine = f"{rates[0] / alone:.2f}" if alone and not disturbed(of[0]) else "-"
+                cells = [f"{f['rate']:.1f}{disturbed(f)}" for f in of]
+                rows.append([model, protocol, str(concurrency), *cells, share, engine])
     head = ["model", "protocol", "concurrency", *(NAMES[s] for s in SERVERS), "of the better peer", "of the engine alone"]
     return table(head, rows)
 
@@ -51,7 +60,7 @@ def tail(results: typing.Any) -> str:
     rows = []
     for key, found in sorted(results.get("tail", {}).items()):
         model, server, share = key.split()
-        times = [f"{found[p]:.1f}" for p in ("50", "99", "99.9")]
+        times = [f"{found[p]:.1f}{disturbed(found)}" for p in ("50", "99", "99.9")]
         rows.append([model, f"{share} %, {found['rate']:.0f}/s", NAMES[server], *times, str(found["count"])])
     return table(["model", "load", "Triton with", "p50 ms", "p99 ms", "p99.9 ms", "requests"], rows)
 
