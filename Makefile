@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
+.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz triton-demo test-scale bench-serving clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -45,6 +45,32 @@ test-tensorflow: build $(VENV)/python.stamp $(TENSORFLOW)/python.stamp
 	CARNOT=$(abspath $(BUILD))/bin/carnot TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
 	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/tensorflow
 
+# The Triton server with its clients, a program that runs without a GPU, in a folder of its own.
+TRITON = $(BUILD)/triton
+triton-demo: build
+	@tools/dev/setup_triton $(TRITON) $(PYTHON)
+	$(TRITON)/bin/python demo/triton_demo.py $(BUILD)
+
+# Ray and Spark with the examples, over 10,000 pictures; Spark needs Java 17. In a folder of its own.
+SCALE = $(BUILD)/scale
+$(SCALE)/python.stamp:
+	@echo "installing Ray and PySpark into $(SCALE): minutes, 1.5 GB"
+	$(PYTHON) -m venv $(SCALE)
+	$(SCALE)/bin/pip install --quiet "ray[serve,data]" pyspark pandas pyarrow pillow cffi onnx onnxruntime pytest
+	@touch $@
+
+test-scale: python $(SCALE)/python.stamp
+	CARNOT=$(abspath $(BUILD))/bin/carnot PYTHONPATH=$(abspath $(BUILD))/python CARNOT_DEVICE=cpu \
+	  $(SCALE)/bin/python -m pytest -q -p no:cacheprovider tests/scale
+
+# Triton with Carnot beside its ONNX Runtime and OpenVINO backends, half an hour: docs/performance-serving.md.
+# SERVING_BACKENDS= a folder with those of carnot, onnxruntime, openvino and identity, PERF_ANALYZER= the program,
+# PERF_LIBRARIES= where it finds libcudart.
+bench-serving: build $(VENV)/python.stamp
+	@tools/dev/setup_triton $(TRITON) $(PYTHON)
+	tools/dev/bench_serving $(VENV)/bin/python --build $(BUILD) --models $(MODELS) --backends "$(SERVING_BACKENDS)" \
+	  --perf-analyzer "$(PERF_ANALYZER)" --perf-libraries "$(PERF_LIBRARIES)"
+
 # Wheels that bring the libraries they need: carnot-engine with the command carnot, and, where CUDA is installed,
 # carnot-engine-cuda. Each builds the library anew: one minute, and some minutes for the CUDA kernels.
 wheel: setup $(VENV)/python.stamp
@@ -82,12 +108,13 @@ conformance: build $(BUILD)/conformance/onnx_version.txt
 
 test: build python $(BUILD)/conformance/onnx_version.txt
 	tools/dev/setup_browser
+	tools/dev/setup_triton $(TRITON) $(PYTHON) || echo "the tests on the Triton server will be skipped"
 	tools/dev/checks $(BUILD)
 	tools/dev/sanitize $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
-test-long: test test-torch test-tensorflow
+test-long: test test-torch test-tensorflow test-scale
 	tools/dev/test_long $(BUILD)
 
 # On a machine with a GPU; elsewhere they say that there is none.

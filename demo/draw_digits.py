@@ -7,7 +7,6 @@ import pathlib
 import sys
 
 import numpy as np
-from skimage.io import imsave
 
 # Strokes in a unit square, y downwards; an arc is (centre x, centre y, radius x, radius y, from, to) in turns.
 STROKES = {
@@ -48,6 +47,8 @@ def draw(digit: int, height: int, width: int, pen: float, paper: tuple, ink: tup
 
 
 def main() -> int:
+    from skimage.io import imsave
+
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for digit in STROKES:

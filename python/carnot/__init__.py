@@ -51,6 +51,7 @@ from .parser_uff import UffParser
 from .plugin.classes import *  # noqa: F403
 from .plugin.registry import *  # noqa: F403
 from .plugin.types import *  # noqa: F403
+from .predictor import Predictor
 from .types import (
     Dims,
     Dims2,

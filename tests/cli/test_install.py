@@ -107,6 +107,14 @@ def test_the_runtime_needs_little(environment: dict) -> None:
     assert not [name for name in ("png", "jpeg", "pcre2", "lept", "libcarnot.so") if name in linked], linked
 
 
+def test_the_backend_of_triton_finds_the_runtime(prefix: pathlib.Path) -> None:
+    (backend,) = prefix.glob("**/triton/backends/carnot/libtriton_carnot.so")
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    linked = run("ldd", backend, env=environment)
+    assert f"{backend.parents[3]}" in linked.split("libcarnot_runtime.so.0 => ")[1].split("\n")[0], linked
+    assert "not found" not in linked
+
+
 def test_the_installed_program(prefix: pathlib.Path, model: pathlib.Path) -> None:
     program = prefix / "bin/carnot"
     assert json.loads(run(program, "bench", model, "--json", "--duration=0.05"))["median_ms"] > 0
