@@ -229,6 +229,22 @@ static carnot_node* quantized_source(const carnot_node* node) {
   return source && source->block == node->block ? source : NULL;
 }
 
+// What a shuffled tensor is cropped to, where a kernel takes both.
+static carnot_status* visit_shuffles(carnot_block* block, void* user) {
+  for (carnot_node *node = block->first, *next; node; node = next) {
+    next = node->next;
+    if (node->op != CARNOT_OP_DEPTH_TO_SPACE) continue;
+    carnot_node* crop = carnot_only_user(node->outputs[0]);
+    carnot_node* nodes[2] = {node, crop};
+    if (!crop || crop->block != block || crop->op != CARNOT_OP_SLICE ||
+        crop->inputs[0] != node->outputs[0] || !carnot_pass_accepts(user, nodes, 2))
+      continue;
+    while (next == crop) next = next->next;
+    CARNOT_TRY(carnot_fuse(nodes, 2, NULL));
+  }
+  return NULL;
+}
+
 // Between quantized values, from the last node on, so that a tree is whole.
 static carnot_status* visit_quantized(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
@@ -252,5 +268,6 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
   }
   CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, &given));
   CARNOT_TRY(carnot_each_block(graph->main, visit_quantized, &given));
+  if (options->device) CARNOT_TRY(carnot_each_block(graph->main, visit_shuffles, &given));
   return carnot_each_block(graph->main, visit_chains, &c);
 }

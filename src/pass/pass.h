@@ -59,6 +59,9 @@ carnot_status* carnot_pass_decompose_attention(carnot_graph* graph,
 // Einsum -> transpose, matmul, reshape.
 carnot_status* carnot_pass_decompose_einsum(carnot_graph* graph,
                                             const carnot_pass_options* options) CARNOT_MUST_USE;
+// Transposed convolution -> convolution, shuffle, crop (accelerator).
+carnot_status* carnot_pass_decompose_conv_transpose(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
 // Nodes whose inputs are all constant become constants; notes which node made each, for refit.
 carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
                                             const carnot_pass_options* options) CARNOT_MUST_USE;
