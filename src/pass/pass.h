@@ -96,6 +96,9 @@ carnot_status* carnot_pass_fuse_activations(carnot_graph* graph,
 // Recognises layer and RMS normalization from their parts.
 carnot_status* carnot_pass_fuse_norms(carnot_graph* graph,
                                       const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises group normalization written as instance normalization of reshaped groups.
+carnot_status* carnot_pass_fuse_group_norm(carnot_graph* graph,
+                                           const carnot_pass_options* options) CARNOT_MUST_USE;
 // Moves slices and gathers of a result up to the operands, through GEMMs, norms and pointwise
 // nodes.
 carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
