@@ -267,7 +267,7 @@ const carnot_op_row carnot_op_resize = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
-    .traits = CARNOT_TRAIT_HALF_AS_F32,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .axes = {.moves = true, .axes = "axes", .per_axis = 7u << 1},
     .infer = infer_resize,
