@@ -300,9 +300,11 @@ def main() -> int:
                 process.start()
                 theirs.close()
                 workers.append((name, process, ours, folder))
+            prepared_by = time.monotonic() + args.limit
             if not args.no_gpu:
-                for _, _, pipe, _ in workers:  # all are prepared before anything is timed
-                    pipe.poll(max(1, min(args.limit, start + args.seconds - time.monotonic())))
+                for _, process, pipe, _ in workers:  # all are prepared, or ended, before anything is timed
+                    if not pipe.poll(max(0, prepared_by - time.monotonic())):
+                        process.kill()
             for name, process, pipe, folder in workers:
                 if time.monotonic() - start > args.seconds:
                     process.kill()

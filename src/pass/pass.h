@@ -28,6 +28,8 @@ typedef struct carnot_pass_options {
   // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
   // it and know no limits of kernels. NULL: no kernel takes any.
   bool (*accepts)(void* user, carnot_node* const* nodes, int count);
+  // The same of any kernel, however slow. NULL: every region can be computed.
+  bool (*computes)(void* user, carnot_node* const* nodes, int count);
   // Why the last region was not accepted, "" without a reason. NULL: not known.
   const char* (*refusal)(void* user);
   void* accepts_user;
@@ -151,6 +153,12 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
 static inline bool carnot_pass_accepts(const carnot_pass_options* options,
                                        carnot_node* const* nodes, int count) {
   return options->accepts && options->accepts(options->accepts_user, nodes, count);
+}
+
+// Asks options->computes.
+static inline bool carnot_pass_computes(const carnot_pass_options* options,
+                                        carnot_node* const* nodes, int count) {
+  return !options->computes || options->computes(options->accepts_user, nodes, count);
 }
 
 // True where |b| is |a| or a later node of its block. |a| may be NULL.

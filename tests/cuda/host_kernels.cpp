@@ -712,6 +712,20 @@ static void run_copy(const void* given, unsigned long long far) {
     ((T*)p.y)[to] = ((const T*)p.x)[from];
   }
 }
+template <class T>
+static void run_concat(const void* given, unsigned long long far) {
+  carnot_cuda_concat_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.whole, far);
+  for (int k = 0; k < p.count; k++) bring_near(p.parts[k], far);
+  for (i64 row = 0; row < p.rows; row++)
+    for (int k = 0; k < p.count; k++) {
+      const int length = p.ends[k] - (k ? p.ends[k - 1] : 0);
+      T* part = (T*)p.parts[k] + row * length;
+      T* whole = (T*)p.whole + row * p.pitch + p.starts[k];
+      memcpy(p.splits ? part : whole, p.splits ? whole : part, sizeof(T) * (size_t)length);
+    }
+}
 struct wide {
   u64 parts[2];
 };
@@ -720,6 +734,9 @@ struct wide {
       kernels().insert({"copy_" #name, {run_copy<T>, sizeof(carnot_cuda_copy_params)}}).second && \
       kernels()                                                                                   \
           .insert({"transpose_" #name, {run_copy<T>, sizeof(carnot_cuda_copy_params)}})           \
+          .second &&                                                                              \
+      kernels()                                                                                   \
+          .insert({"concat_" #name, {run_concat<T>, sizeof(carnot_cuda_concat_params)}})          \
           .second;
 COPIES(u8, 1)
 COPIES(u16, 2)

@@ -44,7 +44,8 @@ static const char* cluster_reject(carnot_problem* problem, char* reason, size_t 
 static size_t shared_bytes(const carnot_cuda_recurrent_cluster_params* p, int element) {
   const size_t rows = (size_t)(p->gates * p->units), n = (size_t)p->together;
   const size_t numbers =
-      n * ((size_t)(2 * p->hidden_pitch + p->input_pitch) + 2 * rows + 2 * (size_t)p->units);
+      n * ((size_t)(2 * p->hidden_pitch + p->input_pitch) + 2 * rows + 2 * (size_t)p->units) +
+      2 * rows;
   const size_t kept = rows * (size_t)(p->input_pitch + p->hidden_pitch) * (size_t)element;
   return carnot_align_up(4 * numbers, 16) + (p->resident ? kept : 0);
 }

@@ -23,19 +23,27 @@ struct recurrent_layer {
   const carnot_cuda_recurrent_cluster_params& p;
   int rank, direction, first, count;  // count: sequences of this cluster
   int rows;                           // of the block: |gates| times |units|
-  f32 *state[2], *from_x, *from_h, *cell, *fresh, *input;
+  f32 *states, *from_x, *from_h, *cell, *fresh, *input, *biases;  // biases: [2][rows]
   T *w, *r;
+  // What the thread has of the next input, on its way to |input|.
+  enum { kHeld = 2 };
+  f32 held[kHeld];
 
   DEVICE_ONLY recurrent_layer(const carnot_cuda_recurrent_cluster_params& params, char* shared)
       : p(params) {
     rank = (int)cluster_rank(), direction = blockIdx.y, first = (int)blockIdx.z * p.together;
     count = lo(p.together, p.batch - first), rows = p.gates * p.units;
-    state[0] = (f32*)shared, state[1] = state[0] + p.together * p.hidden_pitch;
-    input = state[1] + p.together * p.hidden_pitch;
+    states = (f32*)shared;
+    input = states + 2 * p.together * p.hidden_pitch;
     from_x = input + p.together * p.input_pitch, from_h = from_x + p.together * rows;
     cell = from_h + p.together * rows, fresh = cell + p.together * p.units;
-    w = (T*)(shared + ((char*)(fresh + p.together * p.units) - shared + 15) / 16 * 16);
+    biases = fresh + p.together * p.units;
+    w = (T*)(shared + ((char*)(biases + 2 * rows) - shared + 15) / 16 * 16);
     r = w + rows * p.input_pitch;
+  }
+  // The hidden state before |step|.
+  DEVICE_ONLY f32* state_of(int step) const {
+    return states + step % 2 * p.together * p.hidden_pitch;
   }
   // The hidden unit and the row of the weights of row |row| of the block.
   DEVICE_ONLY int unit_of(int row) const { return rank * p.units + row % p.units; }
@@ -51,7 +59,8 @@ struct recurrent_layer {
     }
   }
 
-  // out[b][row] = v[b] · weights[row] + bias, of four rows of a warp at a time.
+  // out[b][row] = v[b] · weights[row] + bias, of four rows of a warp at a time. What rows of units
+  // beyond the last give is not read.
   DEVICE_ONLY void project(const void* weights, const T* kept, int width, int pitch, const f32* v,
                            int bias, f32* out) const {
     enum { kRows = 4 };
@@ -63,28 +72,28 @@ struct recurrent_layer {
 #pragma unroll
         for (int i = 0; i < kRows; i++) {
           int at = lo(begin + i, rows - 1);
-          i64 far = unit_of(at) < p.hidden ? weight_row(at) : 0;
-          row[i] = p.resident ? kept + at * pitch : (const T*)weights + far * width;
+          row[i] = kept + at * pitch;
+          if (!p.resident)
+            row[i] = (const T*)weights + (unit_of(at) < p.hidden ? weight_row(at) * width : 0);
         }
         for (int k = lane * vec::kCount; k < (p.resident ? pitch : width); k += 32 * vec::kCount) {
-          __align__(16) f32 x[vec::kCount];
-          for (int e = 0; e < vec::kCount; e += 4)
-            *(recurrent_vector<f32>*)(x + e) = *(const recurrent_vector<f32>*)(v + b * pitch + k + e);
+          recurrent_vector<f32> x[vec::kCount / 4];
+#pragma unroll
+          for (int e = 0; e < vec::kCount / 4; e++)
+            x[e] = ((const recurrent_vector<f32>*)(v + b * pitch + k))[e];
 #pragma unroll
           for (int i = 0; i < kRows; i++) {
             vec f = *(const vec*)(row[i] + k);
-            for (int e = 0; e < vec::kCount; e++) sum[i] = fmaf(load(f.e[e]), x[e], sum[i]);
+#pragma unroll
+            for (int e = 0; e < vec::kCount; e++)
+              sum[i] = fmaf(load(f.e[e]), x[e / 4].e[e % 4], sum[i]);
           }
         }
 #pragma unroll
         for (int i = 0; i < kRows; i++) {
           f32 all = warp_reduce_sum(sum[i]);
           int at = begin + i;
-          if (lane == 0 && at < rows && unit_of(at) < p.hidden) {
-            i64 place = (i64)direction * 2 * p.gates * p.hidden +
-                        ((i64)bias * p.gates + at / p.units) * p.hidden + unit_of(at);
-            out[b * rows + at] = all + (p.bias ? load(((const T*)p.bias)[place]) : 0.f);
-          }
+          if (lane == 0 && at < rows) out[b * rows + at] = all + biases[bias * rows + at];
         }
       }
   }
@@ -92,13 +101,31 @@ struct recurrent_layer {
   DEVICE_ONLY int time_of(int step) const {
     return direction == 1 || p.reverse ? p.time - 1 - step : step;
   }
-  DEVICE_ONLY void project_input(int step) const {
-    const int t = time_of(step);
-    for (int i = threadIdx.x; i < count * p.input; i += blockDim.x) {
-      int b = i / p.input, k = i - b * p.input;
-      i64 at = p.batch_first ? (i64)(first + b) * p.time + t : (i64)t * p.batch + first + b;
-      input[b * p.input_pitch + k] = load(((const T*)p.x)[at * p.input + k]);
+  DEVICE_ONLY f32 input_at(int step, int i) const {
+    const int t = time_of(step), b = count == 1 ? 0 : i / p.input, k = i - b * p.input;
+    i64 at = p.batch_first ? (i64)(first + b) * p.time + t : (i64)t * p.batch + first + b;
+    return load(((const T*)p.x)[at * p.input + k]);
+  }
+  DEVICE_ONLY void put_input(int i, f32 v) const {
+    const int b = count == 1 ? 0 : i / p.input;
+    input[b * p.input_pitch + i - b * p.input] = v;
+  }
+  // Begins to read the input of |step|.
+  DEVICE_ONLY void fetch_input(int step) {
+#pragma unroll
+    for (int j = 0; j < kHeld; j++) {
+      int i = threadIdx.x + j * blockDim.x;
+      if (i < count * p.input) held[j] = input_at(step, i);
     }
+  }
+  DEVICE_ONLY void project_input(int step) const {
+#pragma unroll
+    for (int j = 0; j < kHeld; j++) {
+      int i = threadIdx.x + j * blockDim.x;
+      if (i < count * p.input) put_input(i, held[j]);
+    }
+    for (int i = threadIdx.x + kHeld * blockDim.x; i < count * p.input; i += blockDim.x)
+      put_input(i, input_at(step, i));
     __syncthreads();
     project(p.w, w, p.input, p.input_pitch, input, 0, from_x);
   }
@@ -132,12 +159,17 @@ struct recurrent_layer {
   DEVICE_ONLY void begin() const {
     for (int i = threadIdx.x; i < 2 * p.together * p.hidden_pitch + p.together * p.input_pitch;
          i += blockDim.x)
-      state[0][i] = 0.f;
+      states[i] = 0.f;
+    for (int i = threadIdx.x; i < 2 * rows; i += blockDim.x) {
+      int which = i / rows, row = i - which * rows, unit = unit_of(row);
+      i64 at = ((i64)(direction * 2 + which) * p.gates + row / p.units) * p.hidden + unit;
+      biases[i] = p.bias && unit < p.hidden ? load(((const T*)p.bias)[at]) : 0.f;
+    }
     if (p.resident) keep(p.w, p.input, p.input_pitch, w), keep(p.r, p.hidden, p.hidden_pitch, r);
     __syncthreads();
     for (int i = threadIdx.x; p.h0 && i < count * p.hidden; i += blockDim.x) {
       int b = i / p.hidden, k = i - b * p.hidden;
-      state[0][b * p.hidden_pitch + k] = load(((const T*)p.h0)[last_row(b) * p.hidden + k]);
+      states[b * p.hidden_pitch + k] = load(((const T*)p.h0)[last_row(b) * p.hidden + k]);
     }
     for (int i = threadIdx.x; i < count * p.units; i += blockDim.x) {
       int b = i / p.units, unit = rank * p.units + i % p.units;
@@ -147,21 +179,17 @@ struct recurrent_layer {
   }
 
   DEVICE_ONLY void advance(int step) const {
-    const f32* h = state[step % 2];
-    const int t = time_of(step);
+    const f32* h = state_of(step);
     project(p.r, r, p.hidden, p.hidden_pitch, h, 1, from_h);
     __syncthreads();
     for (int i = threadIdx.x; i < count * p.units; i += blockDim.x) {
       int b = i / p.units, u = i % p.units, unit = rank * p.units + u;
       if (unit >= p.hidden) continue;
-      f32 v = fresh[i] = next(b, u, h[b * p.hidden_pitch + unit]);
-      i64 to = p.batch_first ? ((i64)(first + b) * p.time + t) * p.directions + direction
-                             : ((i64)t * p.directions + direction) * p.batch + first + b;
-      if (p.y) ((T*)p.y)[to * p.hidden + unit] = store_as<T>::of(v);
+      fresh[i] = next(b, u, h[b * p.hidden_pitch + unit]);
     }
     __syncthreads();
     const int own = count * p.units;
-    const u32 base = (u32)__cvta_generic_to_shared(state[(step + 1) % 2]);
+    const u32 base = (u32)__cvta_generic_to_shared(state_of(step + 1));
     for (int i = threadIdx.x; i < own * p.blocks; i += blockDim.x) {
       int peer = i / own, at = i - peer * own, b = at / p.units,
           unit = rank * p.units + at % p.units;
@@ -169,15 +197,28 @@ struct recurrent_layer {
     }
   }
 
-  DEVICE_ONLY void run() const {
+  // Writes what the thread computed in advance.
+  DEVICE_ONLY void store(int step) const {
+    const int t = time_of(step);
+    for (int i = threadIdx.x; p.y && i < count * p.units; i += blockDim.x) {
+      int b = i / p.units, unit = rank * p.units + i % p.units;
+      i64 to = p.batch_first ? ((i64)(first + b) * p.time + t) * p.directions + direction
+                             : ((i64)t * p.directions + direction) * p.batch + first + b;
+      if (unit < p.hidden) ((T*)p.y)[to * p.hidden + unit] = store_as<T>::of(fresh[i]);
+    }
+  }
+
+  DEVICE_ONLY void run() {
     begin();
     __syncthreads();
-    if (p.time) project_input(0);
+    if (p.time) fetch_input(0), project_input(0);
     cluster_sync();
     __syncthreads();
     for (int step = 0; step < p.time; step++) {
+      if (step + 1 < p.time) fetch_input(step + 1);
       advance(step);
       cluster_arrive();
+      store(step);
       if (step + 1 < p.time) project_input(step + 1);
       cluster_wait();
       __syncthreads();
@@ -187,7 +228,7 @@ struct recurrent_layer {
       if (unit >= p.hidden) continue;
       i64 at = last_row(b) * p.hidden + unit;
       if (p.last_h)
-        ((T*)p.last_h)[at] = store_as<T>::of(state[p.time % 2][b * p.hidden_pitch + unit]);
+        ((T*)p.last_h)[at] = store_as<T>::of(state_of(p.time)[b * p.hidden_pitch + unit]);
       if (p.last_c) ((T*)p.last_c)[at] = store_as<T>::of(cell[i]);
     }
   }
