@@ -621,8 +621,8 @@ static void run_sequence(const carnot_cuda_recurrent_cluster_params& p, int d, i
   for (int step = 0; step < p.time; step++) {
     const i64 t = d == 1 || p.reverse ? p.time - 1 - step : step;
     const i64 in = (p.batch_first ? b * p.time + t : t * p.batch + b) * p.input;
-    const i64 to = p.batch_first ? (b * p.time + t) * p.directions + d
-                                 : (t * p.directions + d) * p.batch + b;
+    const i64 to =
+        p.batch_first ? (b * p.time + t) * p.directions + d : (t * p.directions + d) * p.batch + b;
     for (i64 u = 0; u < n; u++) {
       f64 x[4], r[4];
       for (int g = 0; g < p.gates; g++) {
