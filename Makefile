@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz triton-demo test-scale bench-serving clean
+.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda bench-zoo test-long conformance bench docs fuzz triton-demo test-scale bench-serving clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -125,6 +125,11 @@ test-cuda: build $(BUILD)/conformance/onnx_version.txt
 PEERS ?= $(wildcard ../shared/bench/peers_gpu.py)
 bench-cuda: build
 	python3 tests/cuda/bench_cuda.py $(BUILD)/bin/carnot $(if $(PEERS),--peers $(PEERS))
+
+# Many architectures beside PyTorch, one at a time; its Python has torch, torchvision, timm, transformers, onnxscript.
+# ZOO= further words for bench/zoo.py, --only=NAME,.. among them; without a GPU: ZOO=--no-gpu.
+bench-zoo: build
+	python3 bench/zoo.py $(BUILD)/bin/carnot --json $(BUILD)/zoo.json --models $(BUILD)/zoo $(ZOO)
 
 # SECONDS= of each target.
 FUZZ_SECONDS ?= 300

@@ -62,6 +62,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
                                 .accepts = carnot_target_accepts,
+                                .computes = config->device ? carnot_target_computes : NULL,
                                 .refusal = carnot_target_refusal,
                                 .accepts_user = &target,
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16

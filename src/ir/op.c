@@ -95,6 +95,13 @@ bool carnot_attr_has(const carnot_attrs* attrs, const char* name) {
   return carnot_attrs_find(attrs, name) != NULL;
 }
 
+// |words|: parted by spaces.
+static bool is_word_of(const char* words, carnot_strview text) {
+  for (const char* at = words; *at; at += strcspn(at, " "), at += *at == ' ')
+    if (strcspn(at, " ") == text.size && memcmp(at, text.data, text.size) == 0) return true;
+  return false;
+}
+
 carnot_status* carnot_attrs_check(const carnot_op_row* row, const carnot_attrs* attrs) {
   for (size_t i = 0; i < attrs->count; i++) {
     const carnot_attr* attr = &attrs->items[i];
@@ -103,6 +110,9 @@ carnot_status* carnot_attrs_check(const carnot_op_row* row, const carnot_attrs* 
     CARNOT_CHECK(spec->type == attr->type, INVALID_MODEL,
                  "attribute %s of %s has type %d, must be %d", attr->name, row->name,
                  (int)attr->type, (int)spec->type);
+    CARNOT_CHECK(!spec->words || is_word_of(spec->words, attr->s), INVALID_MODEL,
+                 "attribute %s of %s is \"" CARNOT_VIEW_FMT "\"; one of these is required: %s",
+                 attr->name, row->name, CARNOT_VIEW_ARG(attr->s), spec->words);
   }
   for (const carnot_attr_spec* spec = row->attrs; spec && spec->name; spec++)
     CARNOT_CHECK(!spec->required || carnot_attrs_find(attrs, spec->name), INVALID_MODEL,

@@ -53,6 +53,38 @@ static void elementwise_operators_have_functions(void** state) {
   }
 }
 
+// A text attribute of |spec| alone.
+static carnot_status* check_word(const carnot_op_row* row, const carnot_attr_spec* spec,
+                                 const char* text) {
+  carnot_attr_spec list[2] = {*spec};
+  carnot_op_row one = {.name = row->name, .attrs = list};
+  carnot_attr attr = {.name = spec->name, .type = CARNOT_ATTR_STRING, .s = carnot_view(text)};
+  return carnot_attrs_check(&one, &(carnot_attrs){.items = &attr, .count = 1});
+}
+
+static void words_of_attributes_are_checked(void** state) {
+  (void)state;
+  int lists = 0;
+  for (int op = 0; op < CARNOT_OP_COUNT; op++) {
+    const carnot_op_row* row = carnot_op_get((carnot_op)op);
+    for (const carnot_attr_spec* spec = row->attrs; spec && spec->name; spec++) {
+      if (!spec->words) continue;
+      lists++;
+      if (spec->text) assert_null(check_word(row, spec, spec->text));
+      carnot_status* status = check_word(row, spec, "no_such_word");
+      assert_non_null(status);
+      assert_non_null(strstr(carnot_status_message(status), spec->name));
+      assert_non_null(strstr(carnot_status_message(status), "\"no_such_word\""));
+      assert_non_null(strstr(carnot_status_message(status), spec->words));
+      carnot_status_free(status);
+      status = check_word(row, spec, "");
+      assert_non_null(status);
+      carnot_status_free(status);
+    }
+  }
+  assert_true(lists > 20);
+}
+
 static void sizing_inputs(void** state) {
   (void)state;
   assert_int_equal(carnot_op_first_sizing_input(CARNOT_OP_RESHAPE), 1);
@@ -67,6 +99,7 @@ int main(void) {
       cmocka_unit_test(rows_are_complete),
       cmocka_unit_test(traits_are_consistent),
       cmocka_unit_test(elementwise_operators_have_functions),
+      cmocka_unit_test(words_of_attributes_are_checked),
       cmocka_unit_test(sizing_inputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,8 +110,9 @@ typedef struct carnot_attr_spec {
   const char* name;  // NULL ends the list
   carnot_attr_type type;
   bool required;
-  double number;     // default of INT and FLOAT
-  const char* text;  // default of STRING
+  double number;      // default of INT and FLOAT
+  const char* text;   // default of STRING
+  const char* words;  // of STRING: those that it may be, parted by spaces; NULL: any text
 } carnot_attr_spec;
 
 // The attribute, or NULL.

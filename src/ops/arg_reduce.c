@@ -63,8 +63,8 @@ static carnot_status* run_arg(carnot_call* call) {
 }
 
 static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_REQUIRED("fn", STRING), CARNOT_SPEC_INT("axis", 0), CARNOT_SPEC_INT("keepdims", 1),
-    CARNOT_SPEC_INT("select_last_index", 0), CARNOT_SPEC_END};
+    CARNOT_SPEC_REQUIRED_WORD("fn", "max min"), CARNOT_SPEC_INT("axis", 0),
+    CARNOT_SPEC_INT("keepdims", 1), CARNOT_SPEC_INT("select_last_index", 0), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_arg_reduce = {
     .name = "arg_reduce",

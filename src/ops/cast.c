@@ -230,7 +230,7 @@ static carnot_status* run_bit_cast(carnot_call* call) {
 
 static const carnot_attr_spec kCastAttrs[] = {
     CARNOT_SPEC_REQUIRED("to", INT), CARNOT_SPEC_INT("saturate", 1),
-    CARNOT_SPEC_TEXT("round_mode", "up"), CARNOT_SPEC_END};
+    CARNOT_SPEC_WORD("round_mode", "up", "up down nearest"), CARNOT_SPEC_END};
 static const carnot_attr_spec kBitCastAttrs[] = {CARNOT_SPEC_REQUIRED("to", INT), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_cast = {

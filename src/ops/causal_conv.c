@@ -11,11 +11,6 @@ static carnot_status *infer_causal(carnot_infer *infer) {
   CARNOT_TRY(carnot_infer_rank(infer, 0, 3, 3, &x));
   CARNOT_TRY(carnot_infer_rank(infer, 1, 3, 3, &w));
   CARNOT_TRY(carnot_infer_same_dtype(infer, 0, 1));
-  carnot_strview act = carnot_attr_text(infer->row, infer->attrs, "activation");
-  CARNOT_CHECK(
-      carnot_view_is(act, "none") || carnot_view_is(act, "silu") || carnot_view_is(act, "swish"),
-      INVALID_MODEL, "activation is \"" CARNOT_VIEW_FMT "\"; none, silu or swish is required",
-      CARNOT_VIEW_ARG(act));
   CARNOT_TRY(carnot_infer_like(infer, 0, 0, x->dtype));
   if (infer->output_count < 2) return NULL;
   if (x->rank < 0 || w->rank < 0) {
@@ -66,7 +61,8 @@ static carnot_status *run_causal(carnot_call *call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_TEXT("activation", "none"), CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_WORD("activation", "none", "none silu swish"),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_causal_conv_with_state = {
     .name = "causal_conv_with_state",

@@ -173,10 +173,12 @@ static carnot_status* run_split(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kConcatAttrs[] = {{"axis", CARNOT_ATTR_INT, true, 0, NULL}, {0}};
-static const carnot_attr_spec kSplitAttrs[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL},
-                                               {"num_outputs", CARNOT_ATTR_INT, false, 0, NULL},
-                                               {0}};
+static const carnot_attr_spec kConcatAttrs[] = {{"axis", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+                                                {0}};
+static const carnot_attr_spec kSplitAttrs[] = {
+    {"axis", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    {"num_outputs", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    {0}};
 
 const carnot_op_row carnot_op_concat = {
     .name = "concat",

@@ -161,7 +161,7 @@ static carnot_status* run_conv(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_TEXT("auto_pad", "NOTSET"),
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_WORD("auto_pad", "NOTSET", CARNOT_AUTO_PADS),
                                           CARNOT_SPEC_LIST("dilations", INTS),
                                           CARNOT_SPEC_INT("group", 1),
                                           CARNOT_SPEC_LIST("kernel_shape", INTS),

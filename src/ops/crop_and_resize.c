@@ -102,7 +102,8 @@ static carnot_status* run_crop(carnot_call* call) {
 }
 
 static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_FLOAT("extrapolation_value", 0),
-                                          CARNOT_SPEC_TEXT("mode", "bilinear"), CARNOT_SPEC_END};
+                                          CARNOT_SPEC_WORD("mode", "bilinear", "bilinear nearest"),
+                                          CARNOT_SPEC_END};
 const carnot_op_row carnot_op_crop_and_resize = {
     .name = "crop_and_resize",
     .min_inputs = 4,

@@ -46,7 +46,7 @@ static carnot_status* run_cumulative(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_TEXT("fn", "sum"),
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_WORD("fn", "sum", "sum prod"),
                                           CARNOT_SPEC_INT("exclusive", 0),
                                           CARNOT_SPEC_INT("reverse", 0), CARNOT_SPEC_END};
 

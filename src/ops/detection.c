@@ -168,8 +168,8 @@ static carnot_status* run_nms(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {{"center_point_box", CARNOT_ATTR_INT, false, 0, NULL},
-                                          {0}};
+static const carnot_attr_spec kAttrs[] = {
+    {"center_point_box", CARNOT_ATTR_INT, false, 0, NULL, NULL}, {0}};
 
 const carnot_op_row carnot_op_non_max_suppression = {
     .name = "non_max_suppression",

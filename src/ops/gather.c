@@ -158,8 +158,9 @@ static carnot_status* run_gather_nd(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAxis[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
-static const carnot_attr_spec kBatch[] = {{"batch_dims", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kAxis[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL, NULL}, {0}};
+static const carnot_attr_spec kBatch[] = {{"batch_dims", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                          {0}};
 
 const carnot_op_row carnot_op_gather = {
     .name = "gather",

@@ -168,12 +168,14 @@ static carnot_status* run_range(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kConstant[] = {{"value", CARNOT_ATTR_TENSOR, false, 0, NULL}, {0}};
-static const carnot_attr_spec kEye[] = {
-    {"dtype", CARNOT_ATTR_INT, false, 0, NULL}, {"k", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kConstant[] = {{"value", CARNOT_ATTR_TENSOR, false, 0, NULL, NULL},
+                                             {0}};
+static const carnot_attr_spec kEye[] = {{"dtype", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                        {"k", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                        {0}};
 // Elements are computed in float64, wider than any type that stash_type may ask for.
 static const carnot_attr_spec kRange[] = {
-    {"stash_type", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL}, {0}};
+    {"stash_type", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL, NULL}, {0}};
 
 const carnot_op_row carnot_op_constant_of_shape = {
     .name = "constant_of_shape",

@@ -226,8 +226,8 @@ static carnot_status* run_affine(carnot_call* call) {
 }
 
 static const carnot_attr_spec kSampleAttrs[] = {
-    CARNOT_SPEC_INT("align_corners", 0), CARNOT_SPEC_TEXT("mode", "linear"),
-    CARNOT_SPEC_TEXT("padding_mode", "zeros"), CARNOT_SPEC_END};
+    CARNOT_SPEC_INT("align_corners", 0), CARNOT_SPEC_WORD("mode", "linear", "linear nearest cubic"),
+    CARNOT_SPEC_WORD("padding_mode", "zeros", "zeros border reflection"), CARNOT_SPEC_END};
 static const carnot_attr_spec kAffineAttrs[] = {CARNOT_SPEC_INT("align_corners", 0),
                                                 CARNOT_SPEC_END};
 

@@ -46,9 +46,9 @@ static carnot_status* run_if(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kIf[] = {{"then_branch", CARNOT_ATTR_BLOCK, true, 0, NULL},
-                                       {"else_branch", CARNOT_ATTR_BLOCK, true, 0, NULL},
-                                       {"then_inputs", CARNOT_ATTR_INT, false, 0, NULL},
+static const carnot_attr_spec kIf[] = {{"then_branch", CARNOT_ATTR_BLOCK, true, 0, NULL, NULL},
+                                       {"else_branch", CARNOT_ATTR_BLOCK, true, 0, NULL, NULL},
+                                       {"then_inputs", CARNOT_ATTR_INT, false, 0, NULL, NULL},
                                        {0}};
 
 const carnot_op_row carnot_op_if = {

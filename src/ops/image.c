@@ -6,6 +6,7 @@
 // ImageDecoder-20.
 #include "ops/codecs.h"
 #include "ops/infer_help.h"
+#include "ops/util.h"
 
 // Decoded pixels, always RGB.
 typedef struct image {
@@ -77,8 +78,8 @@ static carnot_status* run_image(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {{"pixel_format", CARNOT_ATTR_STRING, false, 0, "RGB"},
-                                          {0}};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_WORD("pixel_format", "RGB", "RGB BGR Grayscale"), {0}};
 
 const carnot_op_row carnot_op_image_decoder = {
     .name = "image_decoder",

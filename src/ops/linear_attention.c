@@ -24,8 +24,6 @@ static carnot_status* infer_linear(carnot_infer* infer) {
                (long long)hk);
   bool gated = rule_is(infer->row, infer->attrs, "gated", "gated_delta");
   bool delta = rule_is(infer->row, infer->attrs, "delta", "gated_delta");
-  CARNOT_CHECK(gated || delta || rule_is(infer->row, infer->attrs, "linear", "linear"),
-               INVALID_MODEL, "update_rule is none of linear, gated, delta and gated_delta");
   CARNOT_CHECK(gated == carnot_infer_has(infer, 4) && delta == carnot_infer_has(infer, 5),
                INVALID_MODEL, "decay and beta must be there as update_rule takes them");
   carnot_dtype state = q->dtype;
@@ -153,12 +151,13 @@ static carnot_status* run_linear(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("chunk_size", 64),
-                                          CARNOT_SPEC_REQUIRED("kv_num_heads", INT),
-                                          CARNOT_SPEC_REQUIRED("q_num_heads", INT),
-                                          CARNOT_SPEC_FLOAT("scale", 0),
-                                          CARNOT_SPEC_TEXT("update_rule", "gated_delta"),
-                                          CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_INT("chunk_size", 64),
+    CARNOT_SPEC_REQUIRED("kv_num_heads", INT),
+    CARNOT_SPEC_REQUIRED("q_num_heads", INT),
+    CARNOT_SPEC_FLOAT("scale", 0),
+    CARNOT_SPEC_WORD("update_rule", "gated_delta", "linear gated delta gated_delta"),
+    CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_linear_attention = {
     .name = "linear_attention",

@@ -83,12 +83,12 @@ static carnot_status* run_loop(carnot_call* call) {
 // counted: the trip count alone says how often the body runs, its condition does not end the loop.
 // scan_dtypes, scan_ranks and scan_dims give the type of the items of a stacked output for a run
 // without iterations.
-static const carnot_attr_spec kLoop[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
-                                         {"carried", CARNOT_ATTR_INT, true, 0, NULL},
-                                         {"counted", CARNOT_ATTR_INT, false, 0, NULL},
-                                         {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_dims", CARNOT_ATTR_INTS, false, 0, NULL},
+static const carnot_attr_spec kLoop[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL, NULL},
+                                         {"carried", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+                                         {"counted", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                         {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+                                         {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+                                         {"scan_dims", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
                                          {0}};
 
 const carnot_op_row carnot_op_loop = {

@@ -100,7 +100,8 @@ static carnot_status* run_softmax_cross_entropy(carnot_call* call) {
 }
 
 static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("ignore_index", 0),
-                                          CARNOT_SPEC_TEXT("reduction", "mean"), CARNOT_SPEC_END};
+                                          CARNOT_SPEC_WORD("reduction", "mean", "none sum mean"),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_nll_loss = {
     .name = "nll_loss",

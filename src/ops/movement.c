@@ -246,14 +246,17 @@ static carnot_status* run_trilu(carnot_call* call) {
 
 // ---- rows ----
 
-static const carnot_attr_spec kTransposeAttrs[] = {{"perm", CARNOT_ATTR_INTS, false, 0, NULL}, {0}};
-static const carnot_attr_spec kReverseAttrs[] = {{"batch_axis", CARNOT_ATTR_INT, false, 1, NULL},
-                                                 {"time_axis", CARNOT_ATTR_INT, false, 0, NULL},
-                                                 {0}};
-static const carnot_attr_spec kBlockAttrs[] = {{"blocksize", CARNOT_ATTR_INT, true, 0, NULL},
-                                               {"mode", CARNOT_ATTR_STRING, false, 0, "DCR"},
+static const carnot_attr_spec kTransposeAttrs[] = {{"perm", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+                                                   {0}};
+static const carnot_attr_spec kReverseAttrs[] = {
+    {"batch_axis", CARNOT_ATTR_INT, false, 1, NULL, NULL},
+    {"time_axis", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    {0}};
+static const carnot_attr_spec kBlockAttrs[] = {{"blocksize", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+                                               CARNOT_SPEC_WORD("mode", "DCR", "DCR CRD"),
                                                {0}};
-static const carnot_attr_spec kTriluAttrs[] = {{"upper", CARNOT_ATTR_INT, false, 1, NULL}, {0}};
+static const carnot_attr_spec kTriluAttrs[] = {{"upper", CARNOT_ATTR_INT, false, 1, NULL, NULL},
+                                               {0}};
 
 const carnot_op_row carnot_op_transpose = {
     .name = "transpose",

@@ -102,7 +102,7 @@ static carnot_status* run_non_zero(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kCompress[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kCompress[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL, NULL}, {0}};
 
 const carnot_op_row carnot_op_compress = {
     .name = "compress",

@@ -71,7 +71,7 @@ static carnot_status* run_one_hot(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kOneHot[] = {{"axis", CARNOT_ATTR_INT, false, -1, NULL}, {0}};
+static const carnot_attr_spec kOneHot[] = {{"axis", CARNOT_ATTR_INT, false, -1, NULL, NULL}, {0}};
 
 const carnot_op_row carnot_op_one_hot = {
     .name = "one_hot",

@@ -60,7 +60,9 @@ static carnot_status* run_has_element(carnot_call* call) {
 
 // What an empty optional would hold: tensors of |dtype|, or sequences of them.
 static const carnot_attr_spec kOptionalAttrs[] = {
-    {"dtype", CARNOT_ATTR_INT, false, 0, NULL}, {"sequence", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+    {"dtype", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    {"sequence", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    {0}};
 
 const carnot_op_row carnot_op_optional = {
     .name = "optional",

@@ -205,9 +205,10 @@ static carnot_status* run_crop(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kPadAttrs[] = {{"mode", CARNOT_ATTR_STRING, false, 0, "constant"},
-                                             {0}};
-static const carnot_attr_spec kCropAttrs[] = {{"axes", CARNOT_ATTR_INTS, false, 0, NULL}, {0}};
+static const carnot_attr_spec kPadAttrs[] = {
+    CARNOT_SPEC_WORD("mode", "constant", "constant edge reflect wrap"), {0}};
+static const carnot_attr_spec kCropAttrs[] = {{"axes", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+                                              {0}};
 
 const carnot_op_row carnot_op_pad = {
     .name = "pad",

@@ -139,9 +139,9 @@ static carnot_status* run_lp(carnot_call* call) {
   return run_pool(call, &r);
 }
 
-#define POOL_ATTRS                                                                     \
-  CARNOT_SPEC_TEXT("auto_pad", "NOTSET"), CARNOT_SPEC_INT("ceil_mode", 0),             \
-      CARNOT_SPEC_LIST("dilations", INTS), CARNOT_SPEC_REQUIRED("kernel_shape", INTS), \
+#define POOL_ATTRS                                                                           \
+  CARNOT_SPEC_WORD("auto_pad", "NOTSET", CARNOT_AUTO_PADS), CARNOT_SPEC_INT("ceil_mode", 0), \
+      CARNOT_SPEC_LIST("dilations", INTS), CARNOT_SPEC_REQUIRED("kernel_shape", INTS),       \
       CARNOT_SPEC_LIST("pads", INTS), CARNOT_SPEC_LIST("strides", INTS)
 static const carnot_attr_spec kMaxAttrs[] = {POOL_ATTRS, CARNOT_SPEC_INT("storage_order", 0),
                                              CARNOT_SPEC_END};

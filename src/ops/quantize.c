@@ -218,13 +218,14 @@ static carnot_status* run_dynamic(carnot_call* call) {
 }
 
 // Both directions take the same list, so that one code reads it.
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("axis", 1),
-                                          CARNOT_SPEC_INT("block_size", 0),
-                                          CARNOT_SPEC_INT("output_dtype", 0),
-                                          CARNOT_SPEC_INT("precision", 0),
-                                          CARNOT_SPEC_INT("saturate", 1),
-                                          CARNOT_SPEC_TEXT("rounding", "nearest"),
-                                          CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_INT("axis", 1),
+    CARNOT_SPEC_INT("block_size", 0),
+    CARNOT_SPEC_INT("output_dtype", 0),
+    CARNOT_SPEC_INT("precision", 0),
+    CARNOT_SPEC_INT("saturate", 1),
+    CARNOT_SPEC_WORD("rounding", "nearest", "nearest balanced"),
+    CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_quantize_linear = {
     .name = "quantize_linear",

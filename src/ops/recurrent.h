@@ -49,7 +49,7 @@ void carnot_recurrent_activate(const carnot_recurrent* r, int direction, int whi
 #define CARNOT_RECURRENT_ATTRS                                                               \
   CARNOT_SPEC_LIST("activation_alpha", FLOATS), CARNOT_SPEC_LIST("activation_beta", FLOATS), \
       CARNOT_SPEC_LIST("activations", STRINGS), CARNOT_SPEC_FLOAT("clip", 0),                \
-      CARNOT_SPEC_TEXT("direction", "forward"), CARNOT_SPEC_INT("hidden_size", 0),           \
-      CARNOT_SPEC_INT("layout", 0)
+      CARNOT_SPEC_WORD("direction", "forward", "forward reverse bidirectional"),             \
+      CARNOT_SPEC_INT("hidden_size", 0), CARNOT_SPEC_INT("layout", 0)
 
 #endif  // CARNOT_OPS_RECURRENT_H_

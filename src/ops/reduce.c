@@ -272,8 +272,8 @@ static carnot_status* run_reduce(carnot_call* call) {
 }
 
 static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_REQUIRED("fn", STRING), CARNOT_SPEC_INT("keepdims", 1),
-    CARNOT_SPEC_INT("noop_with_empty_axes", 0), CARNOT_SPEC_END};
+    CARNOT_SPEC_REQUIRED_WORD("fn", "sum mean max min prod l1 l2 log_sum log_sum_exp sum_square"),
+    CARNOT_SPEC_INT("keepdims", 1), CARNOT_SPEC_INT("noop_with_empty_axes", 0), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_reduce = {
     .name = "reduce",

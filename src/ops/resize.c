@@ -251,13 +251,16 @@ static carnot_status* run_resize(carnot_call* call) {
 static const carnot_attr_spec kAttrs[] = {
     CARNOT_SPEC_INT("antialias", 0),
     CARNOT_SPEC_LIST("axes", INTS),
-    CARNOT_SPEC_TEXT("coordinate_transformation_mode", "half_pixel"),
+    CARNOT_SPEC_WORD("coordinate_transformation_mode", "half_pixel",
+                     "half_pixel pytorch_half_pixel asymmetric align_corners half_pixel_symmetric "
+                     "tf_crop_and_resize"),
     CARNOT_SPEC_FLOAT("cubic_coeff_a", -0.75),
     CARNOT_SPEC_INT("exclude_outside", 0),
     CARNOT_SPEC_FLOAT("extrapolation_value", 0),
-    CARNOT_SPEC_TEXT("keep_aspect_ratio_policy", "stretch"),
-    CARNOT_SPEC_TEXT("mode", "nearest"),
-    CARNOT_SPEC_TEXT("nearest_mode", "round_prefer_floor"),
+    CARNOT_SPEC_WORD("keep_aspect_ratio_policy", "stretch", "stretch not_larger not_smaller"),
+    CARNOT_SPEC_WORD("mode", "nearest", "nearest linear cubic"),
+    CARNOT_SPEC_WORD("nearest_mode", "round_prefer_floor",
+                     "round_prefer_floor round_prefer_ceil floor ceil"),
     CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_resize = {
@@ -267,7 +270,7 @@ const carnot_op_row carnot_op_resize = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
-    .traits = CARNOT_TRAIT_HALF_AS_F32,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .axes = {.moves = true, .axes = "axes", .per_axis = 7u << 1},
     .infer = infer_resize,

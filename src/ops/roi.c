@@ -221,8 +221,9 @@ static const carnot_attr_spec kMaxRoiAttrs[] = {CARNOT_SPEC_REQUIRED("pooled_sha
                                                 CARNOT_SPEC_FLOAT("spatial_scale", 1),
                                                 CARNOT_SPEC_END};
 static const carnot_attr_spec kAlignAttrs[] = {
-    CARNOT_SPEC_TEXT("coordinate_transformation_mode", "half_pixel"),
-    CARNOT_SPEC_TEXT("mode", "avg"),
+    CARNOT_SPEC_WORD("coordinate_transformation_mode", "half_pixel",
+                     "half_pixel output_half_pixel"),
+    CARNOT_SPEC_WORD("mode", "avg", "avg max"),
     CARNOT_SPEC_INT("output_height", 1),
     CARNOT_SPEC_INT("output_width", 1),
     CARNOT_SPEC_INT("sampling_ratio", 0),

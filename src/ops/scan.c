@@ -118,16 +118,16 @@ static carnot_status* run_scan(carnot_call* call) {
 }
 
 static const carnot_attr_spec kScan[] = {
-    {"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
-    {"carried", CARNOT_ATTR_INT, true, 0, NULL},
-    {"scanned", CARNOT_ATTR_INT, true, 0, NULL},
-    {"scan_input_axes", CARNOT_ATTR_INTS, false, 0, NULL},
-    {"scan_input_directions", CARNOT_ATTR_INTS, false, 0, NULL},
-    {"scan_output_axes", CARNOT_ATTR_INTS, false, 0, NULL},
-    {"scan_output_directions", CARNOT_ATTR_INTS, false, 0, NULL},
-    {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
-    {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
-    {"scan_dims", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"body", CARNOT_ATTR_BLOCK, true, 0, NULL, NULL},
+    {"carried", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+    {"scanned", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+    {"scan_input_axes", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"scan_input_directions", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"scan_output_axes", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"scan_output_directions", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"scan_dims", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
     {0}};
 
 const carnot_op_row carnot_op_scan = {

@@ -178,12 +178,14 @@ static carnot_status* run_tensor_scatter(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kElements[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL},
-                                             {"reduction", CARNOT_ATTR_STRING, false, 0, "none"},
-                                             {0}};
-static const carnot_attr_spec kNd[] = {{"reduction", CARNOT_ATTR_STRING, false, 0, "none"}, {0}};
-static const carnot_attr_spec kCache[] = {{"axis", CARNOT_ATTR_INT, false, -2, NULL},
-                                          {"mode", CARNOT_ATTR_STRING, false, 0, "linear"},
+static const carnot_attr_spec kElements[] = {
+    {"axis", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    CARNOT_SPEC_WORD("reduction", "none", "none add mul max min"),
+    {0}};
+static const carnot_attr_spec kNd[] = {
+    CARNOT_SPEC_WORD("reduction", "none", "none add mul max min"), {0}};
+static const carnot_attr_spec kCache[] = {{"axis", CARNOT_ATTR_INT, false, -2, NULL, NULL},
+                                          CARNOT_SPEC_WORD("mode", "linear", "linear circular"),
                                           {0}};
 
 const carnot_op_row carnot_op_scatter_elements = {

@@ -286,11 +286,13 @@ static carnot_status* run_concat_from(carnot_call* call) {
 // ---- rows ----
 
 static const carnot_attr_spec kEmptyAttrs[] = {
-    {"dtype", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL}, {0}};
-static const carnot_attr_spec kSplitAttrs[] = {
-    {"axis", CARNOT_ATTR_INT, false, 0, NULL}, {"keepdims", CARNOT_ATTR_INT, false, 1, NULL}, {0}};
-static const carnot_attr_spec kConcatAttrs[] = {
-    {"axis", CARNOT_ATTR_INT, true, 0, NULL}, {"new_axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+    {"dtype", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL, NULL}, {0}};
+static const carnot_attr_spec kSplitAttrs[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                               {"keepdims", CARNOT_ATTR_INT, false, 1, NULL, NULL},
+                                               {0}};
+static const carnot_attr_spec kConcatAttrs[] = {{"axis", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+                                                {"new_axis", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                                {0}};
 const carnot_op_row carnot_op_sequence_empty = {
     .name = "sequence_empty",
     .min_inputs = 0,

@@ -65,8 +65,9 @@ static carnot_status* run_map(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kMap[] = {
-    {"body", CARNOT_ATTR_BLOCK, true, 0, NULL}, {"captured", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kMap[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL, NULL},
+                                        {"captured", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                        {0}};
 
 const carnot_op_row carnot_op_sequence_map = {
     .name = "sequence_map",

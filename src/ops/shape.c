@@ -346,10 +346,11 @@ static carnot_status* run_expand(carnot_call* call) {
 
 // ---- rows ----
 
-static const carnot_attr_spec kShapeAttrs[] = {
-    {"start", CARNOT_ATTR_INT, false, 0, NULL}, {"end", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
-static const carnot_attr_spec kReshapeAttrs[] = {{"allowzero", CARNOT_ATTR_INT, false, 0, NULL},
-                                                 {0}};
+static const carnot_attr_spec kShapeAttrs[] = {{"start", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                               {"end", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+                                               {0}};
+static const carnot_attr_spec kReshapeAttrs[] = {
+    {"allowzero", CARNOT_ATTR_INT, false, 0, NULL, NULL}, {0}};
 
 const carnot_op_row carnot_op_identity = {
     .name = "identity",

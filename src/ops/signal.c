@@ -112,8 +112,9 @@ static carnot_status* run_mel(carnot_call* call) {
 }
 
 static const carnot_attr_spec kWindowAttrs[] = {
-    CARNOT_SPEC_REQUIRED("fn", STRING), CARNOT_SPEC_INT("output_datatype", CARNOT_DTYPE_F32),
-    CARNOT_SPEC_INT("periodic", 1), CARNOT_SPEC_END};
+    CARNOT_SPEC_REQUIRED_WORD("fn", "hann hamming blackman"),
+    CARNOT_SPEC_INT("output_datatype", CARNOT_DTYPE_F32), CARNOT_SPEC_INT("periodic", 1),
+    CARNOT_SPEC_END};
 static const carnot_attr_spec kMelAttrs[] = {CARNOT_SPEC_INT("output_datatype", CARNOT_DTYPE_F32),
                                              CARNOT_SPEC_END};
 

@@ -10,6 +10,7 @@
 
 enum { CARNOT_SLIDING_WINDOW_RANK = CARNOT_MAX_RANK - 2 };
 
+#define CARNOT_AUTO_PADS "NOTSET SAME_UPPER SAME_LOWER VALID"  // of carnot_auto_pad
 typedef enum carnot_auto_pad {
   CARNOT_PAD_NOTSET,
   CARNOT_PAD_SAME_UPPER,

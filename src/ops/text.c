@@ -12,6 +12,7 @@
 
 #include "ops/codecs.h"
 #include "ops/infer_help.h"
+#include "ops/util.h"
 
 static carnot_status* text_input(const carnot_infer* infer, int i, const carnot_type** out_type) {
   CARNOT_TRY(carnot_infer_tensor(infer, i, out_type));
@@ -287,16 +288,17 @@ static carnot_status* run_regex(carnot_call* call) {
 
 // ---- rows ----
 
-static const carnot_attr_spec kSplit[] = {{"delimiter", CARNOT_ATTR_STRING, false, 0, ""},
-                                          {"maxsplit", CARNOT_ATTR_INT, false, 0, NULL},
+static const carnot_attr_spec kSplit[] = {{"delimiter", CARNOT_ATTR_STRING, false, 0, "", NULL},
+                                          {"maxsplit", CARNOT_ATTR_INT, false, 0, NULL, NULL},
                                           {0}};
 static const carnot_attr_spec kNormalizer[] = {
-    {"case_change_action", CARNOT_ATTR_STRING, false, 0, "NONE"},
-    {"is_case_sensitive", CARNOT_ATTR_INT, false, 0, NULL},
-    {"locale", CARNOT_ATTR_STRING, false, 0, "en_US"},
-    {"stopwords", CARNOT_ATTR_STRINGS, false, 0, NULL},
+    CARNOT_SPEC_WORD("case_change_action", "NONE", "NONE LOWER UPPER"),
+    {"is_case_sensitive", CARNOT_ATTR_INT, false, 0, NULL, NULL},
+    {"locale", CARNOT_ATTR_STRING, false, 0, "en_US", NULL},
+    {"stopwords", CARNOT_ATTR_STRINGS, false, 0, NULL, NULL},
     {0}};
-static const carnot_attr_spec kRegex[] = {{"pattern", CARNOT_ATTR_STRING, true, 0, NULL}, {0}};
+static const carnot_attr_spec kRegex[] = {{"pattern", CARNOT_ATTR_STRING, true, 0, NULL, NULL},
+                                          {0}};
 
 const carnot_op_row carnot_op_string_concat = {
     .name = "string_concat",

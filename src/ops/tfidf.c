@@ -5,6 +5,7 @@
 // The pool holds the 1-grams, then the 2-grams … as flat lists that begin at ngram_counts[length -
 // 1]. Source: ONNX TfIdfVectorizer-9.
 #include "ops/infer_help.h"
+#include "ops/util.h"
 
 typedef struct pool {
   const int64_t* numbers;
@@ -128,16 +129,17 @@ static carnot_status* run_tfidf(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {{"mode", CARNOT_ATTR_STRING, true, 0, NULL},
-                                          {"min_gram_length", CARNOT_ATTR_INT, true, 0, NULL},
-                                          {"max_gram_length", CARNOT_ATTR_INT, true, 0, NULL},
-                                          {"max_skip_count", CARNOT_ATTR_INT, true, 0, NULL},
-                                          {"ngram_counts", CARNOT_ATTR_INTS, true, 0, NULL},
-                                          {"ngram_indexes", CARNOT_ATTR_INTS, true, 0, NULL},
-                                          {"pool_int64s", CARNOT_ATTR_INTS, false, 0, NULL},
-                                          {"pool_strings", CARNOT_ATTR_STRINGS, false, 0, NULL},
-                                          {"weights", CARNOT_ATTR_FLOATS, false, 0, NULL},
-                                          {0}};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_REQUIRED_WORD("mode", "TF IDF TFIDF"),
+    {"min_gram_length", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+    {"max_gram_length", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+    {"max_skip_count", CARNOT_ATTR_INT, true, 0, NULL, NULL},
+    {"ngram_counts", CARNOT_ATTR_INTS, true, 0, NULL, NULL},
+    {"ngram_indexes", CARNOT_ATTR_INTS, true, 0, NULL, NULL},
+    {"pool_int64s", CARNOT_ATTR_INTS, false, 0, NULL, NULL},
+    {"pool_strings", CARNOT_ATTR_STRINGS, false, 0, NULL, NULL},
+    {"weights", CARNOT_ATTR_FLOATS, false, 0, NULL, NULL},
+    {0}};
 
 const carnot_op_row carnot_op_tfidf_vectorizer = {
     .name = "tfidf_vectorizer",

@@ -13,17 +13,22 @@
 // ---- lines of an attribute list ----
 
 #define CARNOT_SPEC_INT(name, value) \
-  { name, CARNOT_ATTR_INT, false, value, NULL }
+  { name, CARNOT_ATTR_INT, false, value, NULL, NULL }
 #define CARNOT_SPEC_FLOAT(name, value) \
-  { name, CARNOT_ATTR_FLOAT, false, value, NULL }
+  { name, CARNOT_ATTR_FLOAT, false, value, NULL, NULL }
 #define CARNOT_SPEC_TEXT(name, value) \
-  { name, CARNOT_ATTR_STRING, false, 0, value }
+  { name, CARNOT_ATTR_STRING, false, 0, value, NULL }
+// A text that is one of |words|, which spaces part.
+#define CARNOT_SPEC_WORD(name, value, words) \
+  { name, CARNOT_ATTR_STRING, false, 0, value, words }
+#define CARNOT_SPEC_REQUIRED_WORD(name, words) \
+  { name, CARNOT_ATTR_STRING, true, 0, NULL, words }
 #define CARNOT_SPEC_LIST(name, type) \
-  { name, CARNOT_ATTR_##type, false, 0, NULL }
+  { name, CARNOT_ATTR_##type, false, 0, NULL, NULL }
 #define CARNOT_SPEC_REQUIRED(name, type) \
-  { name, CARNOT_ATTR_##type, true, 0, NULL }
+  { name, CARNOT_ATTR_##type, true, 0, NULL, NULL }
 #define CARNOT_SPEC_END \
-  { NULL, CARNOT_ATTR_NONE, false, 0, NULL }
+  { NULL, CARNOT_ATTR_NONE, false, 0, NULL, NULL }
 
 // ---- whole tensors as one type of number ----
 

@@ -16,6 +16,11 @@ static bool is_f32(const carnot_value* value) {
   return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == CARNOT_DTYPE_F32;
 }
 
+// True for an operand whose numbers are computed with. Resize's others say where it reads.
+static bool is_narrowed(const carnot_node* node, int i) {
+  return is_f32(node->inputs[i]) && (node->op != CARNOT_OP_RESIZE || i == 0);
+}
+
 // The numbers of a constant as float16: none becomes infinite, and no single one vanishes.
 static bool survives(const narrower* n, const carnot_value* value, carnot_dtype to) {
   const carnot_tensor* t = value->constant ? &value->constant->tensor : NULL;
@@ -67,7 +72,7 @@ static carnot_dtype type_for(const narrower* n, const carnot_node* node) {
   bool half = to == CARNOT_DTYPE_F16 || to == CARNOT_DTYPE_BF16;
   if (!half || node->output_count < 1 || !gains(n, node)) return CARNOT_DTYPE_INVALID;
   for (int i = 0; i < node->input_count; i++)
-    if (is_f32(node->inputs[i]) && !survives(n, node->inputs[i], to)) return CARNOT_DTYPE_INVALID;
+    if (is_narrowed(node, i) && !survives(n, node->inputs[i], to)) return CARNOT_DTYPE_INVALID;
   for (int i = 0; i < node->output_count; i++) {
     const carnot_value* value = node->outputs[i];
     if (i > 0 && is_f32(value) && node->op != CARNOT_OP_SPLIT) return CARNOT_DTYPE_INVALID;
@@ -92,7 +97,7 @@ static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype t
   CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
   for (int i = 0; i < node->input_count; i++) {
     carnot_value* value = inputs[i] = node->inputs[i];
-    if (!is_f32(value)) continue;
+    if (!is_narrowed(node, i)) continue;
     if (is_mask(node, value) && !carnot_cast_cache_find(&n->cache, value))
       CARNOT_TRY(carnot_insert_cast(node, value, to, &inputs[i]));
     else

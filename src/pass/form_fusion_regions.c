@@ -131,6 +131,9 @@ static carnot_status* grow(const carnot_pass_options* options, carnot_node* firs
          (next = follower(options, first, nodes[count - 1]->outputs[0])) != NULL)
     nodes[count++] = next;
   while (weights && count > weights + 1 && !carnot_pass_accepts(options, nodes, count)) count--;
+  // The longest that an accelerator computes; the rest are regions of their own.
+  const int least = weights + (cast != NULL) + 1;
+  while (count > least && !carnot_pass_computes(options, nodes, count)) count--;
   return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
 }
 
@@ -194,9 +197,31 @@ static void gather(tree* t, carnot_node* node) {
 }
 
 typedef struct chains {
+  const carnot_pass_options* options;
   const carnot_block* main;  // NULL: no tree is mixed
   bool* planned;
 } chains;
+
+// Brings the nodes into the order of the block.
+static void put_in_order(tree* t) {
+  for (int i = 1; i < t->count; i++)
+    for (int k = i; k > 0 && carnot_node_comes_before(t->nodes[k], t->nodes[k - 1]); k--) {
+      carnot_node* swap = t->nodes[k];
+      t->nodes[k] = t->nodes[k - 1];
+      t->nodes[k - 1] = swap;
+    }
+}
+
+// The largest tree at the root that the target computes, in order: half of it, half of that, ..
+static void cut_tree(const carnot_pass_options* options, tree* t) {
+  const tree whole = *t;
+  for (put_in_order(t); t->count > 1 && !carnot_pass_computes(options, t->nodes, t->count);
+       put_in_order(t)) {
+    const int count = t->count / 2;
+    *t = whole;  // the first nodes are a tree, as parents come before children
+    t->count = count;
+  }
+}
 
 static carnot_status* visit_chains(carnot_block* block, void* user) {
   const chains* c = user;
@@ -207,13 +232,8 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
     if (!belongs(&t, node)) continue;
     gather(&t, node);
     if (t.count < 2) continue;
-    // In the order of the block.
-    for (int i = 1; i < t.count; i++)
-      for (int k = i; k > 0 && carnot_node_comes_before(t.nodes[k], t.nodes[k - 1]); k--) {
-        carnot_node* swap = t.nodes[k];
-        t.nodes[k] = t.nodes[k - 1];
-        t.nodes[k - 1] = swap;
-      }
+    cut_tree(c->options, &t);
+    if (t.count < 2) continue;
     carnot_node* region;
     CARNOT_TRY(carnot_fuse(t.nodes, t.count, &region));
     previous = region->previous;
@@ -227,6 +247,22 @@ static carnot_node* quantized_source(const carnot_node* node) {
       node->op == CARNOT_OP_QUANTIZE_LINEAR ? node->inputs[0]->producer : NULL;
   carnot_node* source = cast && cast->op == CARNOT_OP_CAST ? cast->inputs[0]->producer : NULL;
   return source && source->block == node->block ? source : NULL;
+}
+
+// What a shuffled tensor is cropped to, where a kernel takes both.
+static carnot_status* visit_shuffles(carnot_block* block, void* user) {
+  for (carnot_node *node = block->first, *next; node; node = next) {
+    next = node->next;
+    if (node->op != CARNOT_OP_DEPTH_TO_SPACE) continue;
+    carnot_node* crop = carnot_only_user(node->outputs[0]);
+    carnot_node* nodes[2] = {node, crop};
+    if (!crop || crop->block != block || crop->op != CARNOT_OP_SLICE ||
+        crop->inputs[0] != node->outputs[0] || !carnot_pass_accepts(user, nodes, 2))
+      continue;
+    while (next == crop) next = next->next;
+    CARNOT_TRY(carnot_fuse(nodes, 2, NULL));
+  }
+  return NULL;
 }
 
 // Between quantized values, from the last node on, so that a tree is whole.
@@ -244,7 +280,8 @@ static carnot_status* visit_quantized(carnot_block* block, void* user) {
 carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
                                                const carnot_pass_options* options) {
   carnot_pass_options given = *options;
-  chains c = {.planned = CARNOT_NEW_ARRAY(&graph->arena, bool, graph->syms.count + 1)};
+  chains c = {.options = options,
+              .planned = CARNOT_NEW_ARRAY(&graph->arena, bool, graph->syms.count + 1)};
   CARNOT_TRY(carnot_arena_status(&graph->arena));
   if (options->device) {
     c.main = graph->main;
@@ -252,5 +289,6 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
   }
   CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, &given));
   CARNOT_TRY(carnot_each_block(graph->main, visit_quantized, &given));
+  if (options->device) CARNOT_TRY(carnot_each_block(graph->main, visit_shuffles, &given));
   return carnot_each_block(graph->main, visit_chains, &c);
 }

@@ -28,6 +28,8 @@ typedef struct carnot_pass_options {
   // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
   // it and know no limits of kernels. NULL: no kernel takes any.
   bool (*accepts)(void* user, carnot_node* const* nodes, int count);
+  // The same of any kernel, however slow. NULL: every region can be computed.
+  bool (*computes)(void* user, carnot_node* const* nodes, int count);
   // Why the last region was not accepted, "" without a reason. NULL: not known.
   const char* (*refusal)(void* user);
   void* accepts_user;
@@ -59,6 +61,9 @@ carnot_status* carnot_pass_decompose_attention(carnot_graph* graph,
 // Einsum -> transpose, matmul, reshape.
 carnot_status* carnot_pass_decompose_einsum(carnot_graph* graph,
                                             const carnot_pass_options* options) CARNOT_MUST_USE;
+// Transposed convolution -> convolution, shuffle, crop (accelerator).
+carnot_status* carnot_pass_decompose_conv_transpose(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
 // Nodes whose inputs are all constant become constants; notes which node made each, for refit.
 carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
                                             const carnot_pass_options* options) CARNOT_MUST_USE;
@@ -93,6 +98,9 @@ carnot_status* carnot_pass_fuse_activations(carnot_graph* graph,
 // Recognises layer and RMS normalization from their parts.
 carnot_status* carnot_pass_fuse_norms(carnot_graph* graph,
                                       const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises group normalization written as instance normalization of reshaped groups.
+carnot_status* carnot_pass_fuse_group_norm(carnot_graph* graph,
+                                           const carnot_pass_options* options) CARNOT_MUST_USE;
 // Moves slices and gathers of a result up to the operands, through GEMMs, norms and pointwise
 // nodes.
 carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
@@ -145,6 +153,12 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
 static inline bool carnot_pass_accepts(const carnot_pass_options* options,
                                        carnot_node* const* nodes, int count) {
   return options->accepts && options->accepts(options->accepts_user, nodes, count);
+}
+
+// Asks options->computes.
+static inline bool carnot_pass_computes(const carnot_pass_options* options,
+                                        carnot_node* const* nodes, int count) {
+  return !options->computes || options->computes(options->accepts_user, nodes, count);
 }
 
 // True where |b| is |a| or a later node of its block. |a| may be NULL.

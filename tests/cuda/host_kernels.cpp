@@ -68,6 +68,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
 
@@ -594,6 +595,63 @@ static void run_conv1x1_small(const void* given, unsigned long long far) {
           store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
     }
 }
+// The step of one unit: the gates' sums of input |x| and of state |h|, cell |c|.
+static f64 recurrent_unit(const carnot_cuda_recurrent_cluster_params& p, const f64* x, const f64* h,
+                          f64 before, f64* c) {
+  const auto sigmoid = [](f64 v) { return 1 / (1 + exp(-v)); };
+  if (p.gates == 1) return tanh(x[0] + h[0]);
+  if (p.gates == 3) {
+    const f64 z = sigmoid(x[0] + h[0]), reset = sigmoid(x[1] + h[1]);
+    return (1 - z) * tanh(x[2] + reset * h[2]) + z * before;
+  }
+  const f64 i = sigmoid(x[0] + h[0]), f = p.input_forget ? 1 - i : sigmoid(x[2] + h[2]);
+  *c = f * *c + i * tanh(x[3] + h[3]);
+  return sigmoid(x[1] + h[1]) * tanh(*c);
+}
+// One sequence of one direction. |T|: the stored type.
+template <class T>
+static void run_sequence(const carnot_cuda_recurrent_cluster_params& p, int d, int b) {
+  const auto at = [](const void* from, i64 i) { return (f64)load(((const T*)from)[i]); };
+  const i64 n = p.hidden, last = (p.batch_first ? b * p.directions + d : d * p.batch + b) * n;
+  std::vector<f64> h(n), c(n), next(n);
+  for (i64 u = 0; u < n; u++) {
+    h[u] = p.h0 ? at(p.h0, last + u) : 0;
+    c[u] = p.c0 ? at(p.c0, last + u) : 0;
+  }
+  for (int step = 0; step < p.time; step++) {
+    const i64 t = d == 1 || p.reverse ? p.time - 1 - step : step;
+    const i64 in = (p.batch_first ? b * p.time + t : t * p.batch + b) * p.input;
+    const i64 to =
+        p.batch_first ? (b * p.time + t) * p.directions + d : (t * p.directions + d) * p.batch + b;
+    for (i64 u = 0; u < n; u++) {
+      f64 x[4], r[4];
+      for (int g = 0; g < p.gates; g++) {
+        const i64 row = (d * p.gates + g) * n + u, bias = d * 2 * p.gates * n + g * n + u;
+        x[g] = p.bias ? at(p.bias, bias) : 0;
+        r[g] = p.bias ? at(p.bias, bias + p.gates * n) : 0;
+        for (int k = 0; k < p.input; k++) x[g] += at(p.w, row * p.input + k) * at(p.x, in + k);
+        for (i64 k = 0; k < n; k++) r[g] += at(p.r, row * n + k) * h[k];
+      }
+      next[u] = recurrent_unit(p, x, r, h[u], &c[u]);
+      if (p.y) ((T*)p.y)[to * n + u] = store_as<T>::of((f32)next[u]);
+    }
+    h = next;
+  }
+  for (i64 u = 0; u < n; u++) {
+    if (p.last_h) ((T*)p.last_h)[last + u] = store_as<T>::of((f32)h[u]);
+    if (p.last_c) ((T*)p.last_c)[last + u] = store_as<T>::of((f32)c[u]);
+  }
+}
+template <class T>
+static void run_recurrent(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_recurrent_cluster_params>(given, far);
+  bring_near(p.r, far), bring_near(p.h0, far), bring_near(p.c0, far);
+  bring_near(p.last_h, far), bring_near(p.last_c, far);
+  for (int d = 0; d < p.directions; d++)
+    for (int b = 0; b < p.batch; b++) run_sequence<T>(p, d, b);
+}
+#define HOST_RECURRENT(T, DTYPE, unused) \
+  HOST_KERNEL(recurrent_cluster_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)
 #define HOST_STEM(T, X, CHUNKS, QUADS)                                                \
   HOST_KERNEL(conv_stem_##CHUNKS##_##QUADS##_##X##_##T, (run_conv_stem<T, X, QUADS>), \
               carnot_cuda_conv_stem_params)
@@ -632,6 +690,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG_FP8)
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
+  CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
   return true;
 }();
 
@@ -653,6 +712,20 @@ static void run_copy(const void* given, unsigned long long far) {
     ((T*)p.y)[to] = ((const T*)p.x)[from];
   }
 }
+template <class T>
+static void run_concat(const void* given, unsigned long long far) {
+  carnot_cuda_concat_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.whole, far);
+  for (int k = 0; k < p.count; k++) bring_near(p.parts[k], far);
+  for (i64 row = 0; row < p.rows; row++)
+    for (int k = 0; k < p.count; k++) {
+      const int length = p.ends[k] - (k ? p.ends[k - 1] : 0);
+      T* part = (T*)p.parts[k] + row * length;
+      T* whole = (T*)p.whole + row * p.pitch + p.starts[k];
+      memcpy(p.splits ? part : whole, p.splits ? whole : part, sizeof(T) * (size_t)length);
+    }
+}
 struct wide {
   u64 parts[2];
 };
@@ -661,6 +734,9 @@ struct wide {
       kernels().insert({"copy_" #name, {run_copy<T>, sizeof(carnot_cuda_copy_params)}}).second && \
       kernels()                                                                                   \
           .insert({"transpose_" #name, {run_copy<T>, sizeof(carnot_cuda_copy_params)}})           \
+          .second &&                                                                              \
+      kernels()                                                                                   \
+          .insert({"concat_" #name, {run_concat<T>, sizeof(carnot_cuda_concat_params)}})          \
           .second;
 COPIES(u8, 1)
 COPIES(u16, 2)

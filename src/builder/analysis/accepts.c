@@ -153,23 +153,63 @@ static bool any_accepts(proposal* p, bool from_libraries, bool* out_asked) {
   return false;
 }
 
+static bool is_static(const carnot_value* value) {
+  if (value->type.kind != CARNOT_VALUE_TENSOR || value->type.rank < 0) return false;
+  for (int d = 0; d < value->type.rank; d++)
+    if (!carnot_sym_is_const(value->type.dims[d])) return false;
+  return true;
+}
+
+// Whether any tactic computes the region, slow ones and those of libraries included. True where it
+// cannot be said: sizes are not known yet, or the types of a tactic must be allowed first.
+static bool any_computes(proposal* p) {
+  for (uint32_t i = 0; i < p->value_count; i++)
+    if (!is_static(p->values[i])) return true;
+  carnot_tactic_iterator all =
+      carnot_tactics_for(&p->region, /*backend=*/p->target->device != NULL);
+  for (const carnot_tactic* t; (t = carnot_tactic_next(&all));) {
+    char reason[256];
+    if (!t->run || t->device != (p->target->device != NULL) || t->sources & ~p->target->sources)
+      continue;
+    if (!fill_problem(p, t)) return false;
+    const char* why = t->precision ? NULL : t->reject(&p->problem, reason, sizeof(reason));
+    if (!why) return true;
+    p->target->out_of_memory |= strcmp(why, CARNOT_REJECT_NO_MEMORY) == 0;
+  }
+  return false;
+}
+
 const char* carnot_target_refusal(void* target) { return ((carnot_target*)target)->refusal; }
 
+// The proposal of |nodes| in *out; false without memory.
+static bool propose(carnot_target* target, carnot_node* const* nodes, int count, proposal* out) {
+  *out = (proposal){.target = target, .nodes = nodes, .count = count};
+  target->refusal[0] = '\0';
+  carnot_status* status = carnot_arena_prepare(&out->arena);
+  bool good = !status && number_values(out) && fill_region(out);
+  target->out_of_memory |= !good;
+  carnot_status_free(status);
+  return good;
+}
+
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
-  proposal p = {.target = target, .nodes = nodes, .count = count};
-  p.target->refusal[0] = '\0';
-  carnot_status* status = carnot_arena_prepare(&p.arena);
-  if (status || !number_values(&p) || !fill_region(&p)) {
-    p.target->out_of_memory = true;
-    carnot_status_free(status);
-    carnot_arena_deinit(&p.arena);
-    return false;
-  }
+  proposal p;
   // Fusion serves built-in kernels: cuDNN takes a cast before any convolution, and then a built-in
   // one for that convolution alone is lost. Libraries are asked where no built-in tactic exists.
-  bool asked, accepted = any_accepts(&p, false, &asked);
-  if (!accepted && !asked) accepted = any_accepts(&p, true, &asked);
+  bool asked, accepted = false;
+  if (propose(target, nodes, count, &p)) {
+    accepted = any_accepts(&p, false, &asked);
+    if (!accepted && !asked) accepted = any_accepts(&p, true, &asked);
+  }
   p.target->out_of_memory |= p.arena.failed;
   carnot_arena_deinit(&p.arena);
   return accepted;
+}
+
+bool carnot_target_computes(void* target, carnot_node* const* nodes, int count) {
+  proposal p;
+  bool computes = propose(target, nodes, count, &p) && any_computes(&p);
+  p.target->out_of_memory |= p.arena.failed;
+  carnot_arena_deinit(&p.arena);
+  return computes;
 }

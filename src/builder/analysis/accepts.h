@@ -20,6 +20,10 @@ typedef struct carnot_target {
 // memory the answer is false and |target|->out_of_memory is set.
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count);
 
+// True when any tactic of |target| computes |nodes| as one region, however slow, or where that
+// cannot be said yet because sizes are not known.
+bool carnot_target_computes(void* target, carnot_node* const* nodes, int count);
+
 // carnot_target.refusal of |target|.
 const char* carnot_target_refusal(void* target);
 

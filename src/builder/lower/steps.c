@@ -243,9 +243,12 @@ void carnot_log_assignment(const carnot_builder* builder, const carnot_analysis*
     const carnot_assigned_region* a = &assignment->regions[r];
     const carnot_candidate* chosen = carnot_assigned_candidate(assignment, candidates, r);
     const carnot_op_row* op = carnot_op_get(main_op(&f->region));
-    if (device && lacks_device_tactic(f, a, candidates->sets[a->set]))
-      carnot_builder_log(builder, "%s runs on the CPU: %s has no tactic for it (%s)", op->name,
-                         device->name, f->name);
+    if (device && lacks_device_tactic(f, a, candidates->sets[a->set])) {
+      char message[512];
+      snprintf(message, sizeof(message), "%s runs on the CPU: %s has no tactic for it (%s)",
+               op->name, device->name, f->name);
+      carnot_builder_warn(builder, message);
+    }
     carnot_builder_log(builder, "Layer(%s): %s, Precision: %s, Tactic: %s, %.2f us", op->layer_type,
                        f->name, carnot_dtype_name(precision_of(chosen)), chosen->tactic->name,
                        chosen->ns == UINT64_MAX ? 0 : (double)chosen->ns * 1e-3);

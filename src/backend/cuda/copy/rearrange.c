@@ -53,6 +53,14 @@ static const char* list_reject(carnot_problem* problem, char* reason, size_t siz
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
+// Any layout: what is read and written is said by strides.
+static const char* slice_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_SLICE)) return "";
+  carnot_cuda_keep_on_host(problem, 1);
+  problem->outputs[0].format.layout = problem->inputs[0].format.layout;
+  return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
+}
+
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
   return carnot_max_i64(low, carnot_min_i64(x, high));
 }
@@ -89,7 +97,7 @@ const carnot_tactic carnot_cuda_slice = {.name = "cuda_slice",
                                          .numerics = CARNOT_NUMERICS_EXACT,
                                          .device = true,
                                          .strided_outputs = true,
-                                         .reject = list_reject,
+                                         .reject = slice_reject,
                                          .configure = slice_shape,
                                          .run = carnot_cuda_strided_copy_tactic_run};
 

@@ -8,11 +8,28 @@ typedef struct walk {
   int64_t dims[CARNOT_MAX_RANK], src[CARNOT_MAX_RANK], dst[CARNOT_MAX_RANK];
 } walk;
 
-// Axes of one element dropped, neighbours joined that both sides let.
+// Axes by the distance of their elements in the result, so that it is written in order.
+static void sort(walk* w) {
+  for (int i = 1; i < w->rank; i++)
+    for (int k = i; k > 0 && w->dst[k] > w->dst[k - 1]; k--) {
+      const int64_t dim = w->dims[k], src = w->src[k], dst = w->dst[k];
+      w->dims[k] = w->dims[k - 1], w->src[k] = w->src[k - 1], w->dst[k] = w->dst[k - 1];
+      w->dims[k - 1] = dim, w->src[k - 1] = src, w->dst[k - 1] = dst;
+    }
+}
+
+static void drop_single(walk* w) {
+  int rank = 0;
+  for (int d = 0; d < w->rank; d++)
+    if (w->dims[d] != 1)
+      w->dims[rank] = w->dims[d], w->src[rank] = w->src[d], w->dst[rank++] = w->dst[d];
+  w->rank = rank;
+}
+
+// Neighbours joined that both sides let.
 static void collapse(walk* w) {
   int rank = 0;
   for (int d = 0; d < w->rank; d++) {
-    if (w->dims[d] == 1) continue;
     bool joins = rank > 0 && w->src[rank - 1] == w->src[d] * w->dims[d] &&
                  w->dst[rank - 1] == w->dst[d] * w->dims[d];
     int to = joins ? rank - 1 : rank++;
@@ -69,6 +86,8 @@ carnot_status* carnot_cuda_strided_copy_make(const carnot_step_view* step, int r
   memcpy(w.dst, dst, (size_t)rank * sizeof(*dst));
   out->params.count = carnot_dims_count(dims, rank);
   if (!out->params.count) return NULL;
+  drop_single(&w);
+  sort(&w);
   collapse(&w);
   if (is_swap(&w, out))
     return carnot_cuda_kernel(carnot_cuda_of_step(step), kTranspose[bytes], &out->function);

@@ -15,6 +15,7 @@
 #include "kernel/cuda/gemm/gemm_tile_params.h"
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels_params.h"
+#include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/reduce/reduce_types.h"
 

@@ -1,6 +1,7 @@
 // LSTM, GRU and RNN by the generic kernel.
+#include "backend/cuda/recurrent/recurrent.h"
+
 #include "backend/cuda/common/generic.h"
-#include "kernel/cuda/recurrent/recurrent_params.h"
 
 enum { kMask = 8 };  // input of the operator
 
@@ -16,7 +17,7 @@ static bool default_activations(const carnot_plan_node* node) {
   return true;
 }
 
-static const char* recurrent_reject(carnot_problem* problem, char* reason, size_t size) {
+const char* carnot_cuda_recurrent_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_LSTM && node->op != CARNOT_OP_GRU && node->op != CARNOT_OP_RNN)
     return "";
@@ -35,15 +36,16 @@ static carnot_status* check_count(const carnot_operand* t, const char* what, int
   return NULL;
 }
 
-static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* state,
-                                      size_t* out_workspace_bytes) {
+carnot_status* carnot_cuda_recurrent_geometry(const carnot_step_view* step,
+                                              const carnot_operand* inputs,
+                                              const carnot_operand* outputs,
+                                              carnot_cuda_recurrent_params* out) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_op_row* row = carnot_op_get(node->op);
   const carnot_operand *x = &inputs[0], *w = &inputs[1], *r = &inputs[2];
   CARNOT_CHECK(step->input_count >= 3 && x->rank == 3 && w->rank == 3 && r->rank == 3,
                INVALID_MODEL, "%u operands, x of rank %d", step->input_count, x->rank);
-  carnot_cuda_recurrent_params p = {
+  *out = (carnot_cuda_recurrent_params){
       .batch_first = carnot_attr_int(row, &node->attrs, "layout") != 0,
       .reverse = carnot_attr_is(row, &node->attrs, "direction", "reverse"),
       .gates = gates_of(node->op),
@@ -51,27 +53,36 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
       .clip = carnot_attr_float(row, &node->attrs, "clip"),
       .input = x->dims[2],
       .hidden = r->dims[2]};
-  p.time = x->dims[p.batch_first], p.batch = x->dims[!p.batch_first];
+  out->time = x->dims[out->batch_first], out->batch = x->dims[!out->batch_first];
   if (node->op != CARNOT_OP_RNN)
-    p.flag = carnot_attr_int(row, &node->attrs,
-                             p.gates == 4 ? "input_forget" : "linear_before_reset") != 0;
-  int64_t rows = p.gates * p.hidden, d = p.directions, last = d * p.batch * p.hidden;
+    out->flag = carnot_attr_int(row, &node->attrs,
+                                out->gates == 4 ? "input_forget" : "linear_before_reset") != 0;
+  int64_t rows = out->gates * out->hidden, d = out->directions, last = d * out->batch * out->hidden;
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
-  CARNOT_TRY(check_count(w, "W", d * rows * p.input));
-  CARNOT_TRY(check_count(r, "R", d * rows * p.hidden));
+  CARNOT_TRY(check_count(w, "W", d * rows * out->input));
+  CARNOT_TRY(check_count(r, "R", d * rows * out->hidden));
   CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 3), "the bias", d * 2 * rows));
-  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 4), "sequence_lens", p.batch));
+  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 4), "sequence_lens", out->batch));
   CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 5), "initial_h", last));
   CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 6), "initial_c", last));
-  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 7), "P", d * 3 * p.hidden));
-  CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 0), "Y", p.time * last));
+  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 7), "P", d * 3 * out->hidden));
+  CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 0), "Y", out->time * last));
   CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 1), "Y_h", last));
   CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 2), "Y_c", last));
+  return NULL;
+}
+
+static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  carnot_cuda_recurrent_params p;
+  CARNOT_TRY(carnot_cuda_recurrent_geometry(step, inputs, outputs, &p));
+  const int64_t rows = p.gates * p.hidden, d = p.directions;
   *out_workspace_bytes = (size_t)(d * p.batch * (3 * p.hidden + 2 * rows)) * sizeof(double);
   CARNOT_TRY(carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_recurrent,
                                        d * p.batch, &p, sizeof(p), state));
   ((carnot_cuda_generic_state*)state)->blocks = true;
   return NULL;
 }
-CARNOT_CUDA_GENERIC_TACTIC(recurrent, "cuda_recurrent", CARNOT_OP_COUNT, recurrent_reject,
-                           recurrent_shape);
+CARNOT_CUDA_GENERIC_TACTIC(recurrent, "cuda_recurrent", CARNOT_OP_COUNT,
+                           carnot_cuda_recurrent_reject, recurrent_shape);

@@ -1,15 +1,31 @@
-// Resize by the generic kernel.
+// Resize by the generic kernels: eight channels of a pixel a thread, or one element.
 #include <math.h>
 
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/resample/resample_params.h"
+
+enum { kHostInputs = 0xe };
 
 static const char* resize_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_RESIZE)) return "";
   const carnot_operand_desc* roi = problem->input_count > 1 ? &problem->inputs[1] : NULL;
   if (roi && roi->kind == CARNOT_VALUE_TENSOR && !roi->is_constant)
     return "the region is not constant";
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_RESIZE, 0xeu, reason, size);
+  return carnot_cuda_generic_reject(problem, CARNOT_OP_RESIZE, kHostInputs, reason, size);
+}
+
+static const char* resize_nhwc_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = resize_reject(problem, reason, size);
+  if (why) return why;
+  carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
+  if (x->rank != 4 || !carnot_cuda_is_half(x->format.dtype))
+    return carnot_cuda_reject_reason(reason, size, "%s of rank %d, takes pictures of 16-bit floats",
+                                     carnot_dtype_name(x->format.dtype), x->rank);
+  if (x->min[1] != x->max[1] || x->dims[1] % 8 || y->dims[1] != x->dims[1])
+    return carnot_cuda_reject_reason(reason, size, "%lld channels, takes multiples of 8",
+                                     (long long)x->dims[1]);
+  x->format.layout = y->format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  return NULL;
 }
 
 // The axes that |count| sizes, scales and regions speak of.
@@ -55,10 +71,8 @@ static carnot_status* resize_scales(const carnot_step_view* step, const carnot_c
   return NULL;
 }
 
-static carnot_status* resize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
+static carnot_status* read_params(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, carnot_cuda_resize_params* out) {
   // In the order of the kernel's names.
   static const char* const kPlaces[] = {"half_pixel",           "pytorch_half_pixel",
                                         "asymmetric",           "align_corners",
@@ -74,7 +88,7 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
                    (carnot_cuda_count(x) > 0 || carnot_cuda_count(y) == 0),
                INVALID_ARGUMENT, "ranks %d and %d", x->rank, y->rank);
   int mode = carnot_cuda_attr_word(&a, "mode", kModes, 3);
-  carnot_cuda_resize_params p = {
+  *out = (carnot_cuda_resize_params){
       .rank = x->rank,
       .place = carnot_cuda_attr_word(&a, "coordinate_transformation_mode", kPlaces, 6),
       .nearest = carnot_cuda_attr_word(&a, "nearest_mode", kNearest, 4),
@@ -84,14 +98,44 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
       .antialias = carnot_cuda_attr(&a, "antialias") != 0,
       .coefficient = carnot_attr_float(a.row, a.attrs, "cubic_coeff_a"),
       .extrapolation = carnot_attr_float(a.row, a.attrs, "extrapolation_value")};
-  CARNOT_CHECK(mode < 3 && p.place < 6 && p.nearest < 4, INVALID_MODEL,
+  CARNOT_CHECK(mode < 3 && out->place < 6 && out->nearest < 4, INVALID_MODEL,
                "an unknown mode of resize");
   for (int d = 0; d < x->rank; d++) {
-    p.in[d] = x->dims[d], p.out[d] = y->dims[d];
-    p.scale[d] = p.roi_end[d] = 1;
+    out->in[d] = x->dims[d], out->out[d] = y->dims[d];
+    out->scale[d] = out->roi_end[d] = 1;
   }
-  CARNOT_TRY(resize_scales(step, &a, inputs, &p));
+  return resize_scales(step, &a, inputs, out);
+}
+
+static carnot_status* resize_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  carnot_cuda_resize_params p;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(read_params(step, inputs, outputs, &p));
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_resize,
-                                   carnot_cuda_count(y), &p, sizeof(p), state);
+                                   carnot_cuda_count(&outputs[0]), &p, sizeof(p), state);
 }
 CARNOT_CUDA_GENERIC_TACTIC(resize, "cuda_resize", CARNOT_OP_RESIZE, resize_reject, resize_shape);
+
+static carnot_status* resize_nhwc_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  carnot_cuda_resize_params p;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(read_params(step, inputs, outputs, &p));
+  CARNOT_CHECK(x->rank == 4 && x->dims[0] == y->dims[0] && x->dims[1] == y->dims[1] &&
+                   x->dims[1] % 8 == 0 && carnot_cuda_is_half(x->format.dtype) &&
+                   carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y),
+               INVALID_ARGUMENT, "pictures of %lld channels, channels last", (long long)x->dims[1]);
+  return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_resize_nhwc,
+                                   carnot_cuda_count(y) / 8, &p, sizeof(p), state);
+}
+const carnot_tactic carnot_cuda_resize_nhwc = {.name = "cuda_resize_nhwc",
+                                               .anchor = CARNOT_OP_RESIZE,
+                                               .numerics = CARNOT_NUMERICS_EXACT,
+                                               .device = true,
+                                               .reject = resize_nhwc_reject,
+                                               .configure = resize_nhwc_shape,
+                                               .run = carnot_cuda_generic_run};

@@ -21,6 +21,17 @@ DEVICE void add_pairs(f32 (*s)[4], f32 scale, R read) {
     for (int e = 0; e < 4; e++)
       s[n][e] = fmaf(s[n][e], scale, e & 1 ? m[e >> 1][n].y : m[e >> 1][n].x);
 }
+// Rows of a mask with an odd number of keys begin at any element. One type at a time: the loads do
+// not depend on one another.
+template <class V, int N>
+DEVICE void add_singles(const carnot_cuda_attention_params& p, const V* mask, const i64* at,
+                        f32 (*s)[4], int key) {
+  add_pairs<N>(s, p.scale, [&](int r, int n) {
+    const V* from = mask + at[r] + key + 8 * n;
+    const int left = p.keys - key - 8 * n;
+    return float2{left > 0 ? load(from[0]) : 0.f, left > 1 ? load(from[1]) : 0.f};
+  });
+}
 // |row|: the first query of the lane. A mask read in pairs has an even number of keys.
 template <class T, int N>
 DEVICE void add_mask(const carnot_cuda_attention_params& p, i64 mask, f32 (*s)[4], int row,
@@ -28,11 +39,10 @@ DEVICE void add_mask(const carnot_cuda_attention_params& p, i64 mask, f32 (*s)[4
   int key = first + (threadIdx.x & 3) * 2;
   i64 at[2];
   for (int r = 0; r < 2; r++) at[r] = mask + min(row + 8 * r, p.queries - 1) * p.mask_s[2];
-  if (!p.mask_in_pairs)
-    add_pairs<N>(s, p.scale, [&](int r, int n) {
-      return float2{mask_at<T>(p, p.mask, at[r], key + 8 * n),
-                    mask_at<T>(p, p.mask, at[r], key + 8 * n + 1)};
-    });
+  if (!p.mask_in_pairs && p.mask_is_float)
+    add_singles<f32, N>(p, (const f32*)p.mask, at, s, key);
+  else if (!p.mask_in_pairs)
+    add_singles<T, N>(p, (const T*)p.mask, at, s, key);
   else if (p.mask_is_float)
     add_pairs<N>(s, p.scale, [&](int r, int n) {
       return key + 8 * n < p.keys ? *(const float2*)((const f32*)p.mask + at[r] + key + 8 * n)

@@ -52,3 +52,13 @@ DEVICE u32 shared_of(u32 at, u32 rank) {
 #endif
   return there;
 }
+// Stores |value| at shared address |at| of block |rank|; without clusters, of this block.
+DEVICE void write_peer(u32 at, u32 rank, f32 value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(shared_of(at, rank)), "f"(value)
+               : "memory");
+#else
+  (void)rank;
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(value) : "memory");
+#endif
+}

@@ -3,4 +3,7 @@
 #include "kernel/cuda/copy/pad.cuh"
 #include "kernel/cuda/copy/strided_copy.cuh"
 
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/copy.inc"
+
 #include "kernel/cuda/copy/copy.def"

@@ -13,6 +13,19 @@ typedef struct carnot_cuda_copy_params {
   long long dims[CARNOT_CUDA_RANK], src[CARNOT_CUDA_RANK], dst[CARNOT_CUDA_RANK];
 } carnot_cuda_copy_params;
 
+enum { CARNOT_CUDA_CONCAT_PARTS = 32 };
+
+// Parts between |rows| rows of the whole, |pitch| apart, and parts whose rows are dense: part k has
+// ends[k] - ends[k - 1] elements of each row, from starts[k] on. Kernels concat_<bytes>, which
+// write the whole, or with |splits| the parts.
+typedef struct carnot_cuda_concat_params {
+  void* parts[CARNOT_CUDA_CONCAT_PARTS];
+  void* whole;
+  long long rows, pitch;
+  int starts[CARNOT_CUDA_CONCAT_PARTS], ends[CARNOT_CUDA_CONCAT_PARTS];
+  int count, splits;
+} carnot_cuda_concat_params;
+
 // As a copy along |rank| dimensions of y, but positions outside x (shifted by |begin|) give |value|
 // (mode 0), the nearest (1), the mirrored (2) or the wrapped (3) element.
 typedef struct carnot_cuda_pad_params {

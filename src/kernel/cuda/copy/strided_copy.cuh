@@ -1,4 +1,4 @@
-// Strided copies and tiled transposes of elements of 1 to 16 bytes.
+// Strided copies, tiled transposes, and copies of many parts, of elements of 1 to 16 bytes.
 #pragma once
 
 #include "kernel/cuda/common/element.cuh"
@@ -33,4 +33,27 @@ DEVICE void transpose(const carnot_cuda_copy_params& p) {
     i64 row = row0 + k, column = column0 + tx;
     if (row < p.dims[1] && column < p.dims[2]) y[row * p.dst[1] + column] = tile[tx][k];
   }
+}
+
+template <class T>
+DEVICE void concat(const carnot_cuda_concat_params& p) {
+  const i64 width = p.ends[p.count - 1], i = THREAD;
+  if (i >= p.rows * width) return;
+  const i64 row = i / width;
+  const int at = (int)(i - row * width);
+  int low = 0, high = p.count - 1;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (at < p.ends[middle])
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  const int begin = low ? p.ends[low - 1] : 0, length = p.ends[low] - begin;
+  T* part = (T*)p.parts[low] + row * length + (at - begin);
+  T* whole = (T*)p.whole + row * p.pitch + p.starts[low] + (at - begin);
+  if (p.splits)
+    *part = *whole;
+  else
+    *whole = *part;
 }

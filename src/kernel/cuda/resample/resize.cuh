@@ -1,7 +1,9 @@
-// Resize by nearest, linear and cubic interpolation (generic kernel).
+// Resize by nearest, linear and cubic interpolation (generic kernels): one element of any rank a
+// thread, or eight channels of a pixel.
 #pragma once
 
 #include "kernel/cuda/common/generic.cuh"
+#include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/resample/resample_params.h"
 
 enum { HALF_PIXEL, PYTORCH_HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, HALF_PIXEL_SYMMETRIC, CROP };
@@ -98,4 +100,50 @@ DEVICE void resize(const carnot_cuda_resize_params& p, i64 i) {
     if (w != 0 || count == 1) sum += w * real_of(p.io.in_type[0], p.io.in[0], from);
   }
   store_any(p.io.out_type[0], p.io.out[0], i, sum);
+}
+
+// The element of axis |d| that tap |k| reads.
+DEVICE i64 tap_at(const carnot_cuda_resize_params& p, int d, const taps& t, i64 k) {
+  i64 at = t.first + k;
+  return at < 0 ? 0 : at >= p.in[d] ? p.in[d] - 1 : at;
+}
+
+template <class T>
+DEVICE void resize_eight(const carnot_cuda_resize_params& p, const taps& rows, const taps& columns,
+                         const half8* x, i64 chunks, f32* sum) {
+  for (i64 r = 0; r < rows.count; r++) {
+    f64 weight = tap_weight(p, 2, rows, r);
+    const half8* row = x + tap_at(p, 2, rows, r) * p.in[3] * chunks;
+    for (i64 c = 0; c < columns.count; c++) {
+      f32 v[8], w = (f32)(weight * tap_weight(p, 3, columns, c));
+      unpack<T>(row[tap_at(p, 3, columns, c) * chunks], v);
+      for (int e = 0; e < 8; e++) sum[e] += w != 0 ? w * v[e] : 0.f;
+    }
+  }
+}
+
+// Channels-last pictures of 16-bit floats [n, c, rows, columns], c a multiple of eight.
+DEVICE void resize_nhwc(const carnot_cuda_resize_params& p, i64 item) {
+  const i64 chunks = p.in[1] / 8;
+  u64 i = (u64)item;
+  const i64 chunk = (i64)(i % (u64)chunks), column = (i64)((i /= (u64)chunks) % (u64)p.out[3]),
+            row = (i64)((i /= (u64)p.out[3]) % (u64)p.out[2]), image = (i64)(i / (u64)p.out[2]);
+  bool outside[2];
+  const taps rows = taps_of(p, 2, row, &outside[0]), columns = taps_of(p, 3, column, &outside[1]);
+  const half8* x = (const half8*)p.io.in[0] + image * p.in[2] * p.in[3] * chunks + chunk;
+  const bool any_outside = outside[0] || outside[1];
+  if (rows.count == 1 && columns.count == 1 && !any_outside) {
+    ((half8*)p.io.out[0])[item] =
+        x[(tap_at(p, 2, rows, 0) * p.in[3] + tap_at(p, 3, columns, 0)) * chunks];
+    return;
+  }
+  f32 sum[8];
+  for (int e = 0; e < 8; e++) sum[e] = any_outside ? (f32)p.extrapolation : 0.f;
+  if (p.io.in_type[0] == CARNOT_CUDA_F16) {
+    if (!any_outside) resize_eight<f16>(p, rows, columns, x, chunks, sum);
+    pack<f16>(p.io.out[0], item, sum);
+  } else {
+    if (!any_outside) resize_eight<bf16>(p, rows, columns, x, chunks, sum);
+    pack<bf16>(p.io.out[0], item, sum);
+  }
 }

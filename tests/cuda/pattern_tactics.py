@@ -1,0 +1,57 @@
+"""Which tactics the builder chooses for the patterns of pattern_networks.py."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+from typing import Iterator, NamedTuple
+
+import onnx
+import pattern_networks
+
+TYPES = ("fp16", "bf16", "float32")
+HOST_OPS = pathlib.Path(__file__).resolve().parents[1] / "conformance/host_ops.txt"
+ALLOWED = {line.split()[0] for line in HOST_OPS.read_text().splitlines() if line.strip()}
+
+
+class Step(NamedTuple):
+    tactic: str
+    operators: tuple[str, ...]
+    makes: tuple[str, ...]  # the types of results
+
+
+def is_allowed_on_host(step: Step) -> bool:
+    """Whether a step is on the device, moves nothing, makes lists of sizes, or belongs on the host."""
+    on_device = step.tactic.startswith("cuda_") or step.tactic == "view"
+    return on_device or all(t == "int64" for t in step.makes) or set(step.operators) <= ALLOWED
+
+
+def inspect(carnot: list[str], target: str, dtype: str, anchor: str, only: str, *flags: str) -> list[tuple[str, list[Step]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/net.onnx"
+        onnx.save(pattern_networks.group(anchor, only), path)
+        words = [*carnot, "inspect", path, f"--backend={target}", "--json", *flags]
+        words += [f"--{dtype}"] * (dtype != "float32")
+        done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{anchor} in {dtype}: {done.stderr[-500:]}")
+    found: dict[str, list[Step]] = {}
+    for layer in json.loads(done.stdout)["Layers"]:
+        operators = tuple(o["Operator"] for o in layer["Operators"])
+        makes = tuple(o["Format/Datatype"].split()[-1] for o in layer["Outputs"])
+        names = (layer["Name"], *(v["Name"] for key in ("Outputs", "Inputs") for v in layer[key]))
+        pattern = next((n.split("/")[0] for n in names if ":" in n), anchor)
+        found.setdefault(pattern, []).append(Step(layer["TacticName"], operators, makes))
+    return list(found.items())
+
+
+def tactics_of(carnot: list[str], target: str, dtype: str, only: str = "") -> Iterator[tuple[str, list[Step]]]:
+    """Patterns and their steps, of those whose names contain |only|."""
+    anchors = [a for a in pattern_networks.ANCHORS if pattern_networks.names(a, only)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for found in pool.map(lambda anchor: inspect(carnot, target, dtype, anchor, only), anchors):
+            yield from found

@@ -1,0 +1,21 @@
+"""Every pattern of pattern_networks.py is computed on the device, but for operators of host_ops.txt.
+
+The builder alone runs, for a GPU that is not there and without libraries: a pattern has built-in tactics.
+"""
+
+import pattern_networks
+import pytest
+from harness import Device
+from pattern_tactics import inspect, is_allowed_on_host
+
+TARGET = "cuda:sm_90"
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("dtype", ["fp16", "float32"])
+@pytest.mark.parametrize("anchor", pattern_networks.ANCHORS)
+def test_patterns_are_computed_on_the_device(stand_in: Device, anchor: str, dtype: str) -> None:
+    only = "" if dtype == "fp16" else ":residual"  # what follows is the same in all types
+    for pattern, steps in inspect(stand_in.command, TARGET, dtype, anchor, only, "--tacticSources=-CUDNN,-CUBLAS_LT"):
+        on_host = [step for step in steps if not is_allowed_on_host(step)]
+        assert not on_host, f"{pattern} in {dtype}: on the host: {on_host}"
