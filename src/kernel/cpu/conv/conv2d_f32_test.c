@@ -117,9 +117,10 @@ static double reference(const problem* p, const operands* o, int64_t group, int6
 }
 
 static carnot_conv2d_f32_fn* conv_fn(const carnot_cpu_kernels* kernels, weights_type type) {
-  return type == WEIGHTS_F16    ? kernels->conv2d_f16
-         : type == WEIGHTS_BF16 ? kernels->conv2d_bf16
-                                : kernels->conv2d_f32;
+  return type == WEIGHTS_F16     ? kernels->conv2d_f16
+         : type == WEIGHTS_BF16  ? kernels->conv2d_bf16
+         : type == WEIGHTS_SPLIT ? kernels->conv2d_split_f32
+                                 : kernels->conv2d_f32;
 }
 
 static void check_type(const carnot_cpu_kernels* kernels, weights_type type) {
@@ -158,7 +159,7 @@ static void check_conv(const carnot_cpu_kernels* kernels) {
 }
 
 // K = 4,608: relative to the L2 norm of the result one chain of additions has an error of 1.2e-6.
-static void check_long_sums(const carnot_cpu_kernels* kernels) {
+static void check_long_sums_of(const carnot_cpu_kernels* kernels, weights_type type) {
   static const problem problems[] = {
       {1, 7, 7, 512, 1, 19, 3, 3, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
       {1, 9, 7, 513, 1, 17, 3, 3, 2, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
@@ -175,7 +176,7 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
       const float* weights = o.weights + g * p->k * p->c * p->r * p->s;
       carnot_pack_conv_k1n16_f32(p->k, p->c, p->r * p->s, weights, o.packed);
       const carnot_conv2d_f32 conv = conv_of(p, &o, g);
-      kernels->conv2d_f32(&conv, 0, pixels, 0, p->k);
+      conv_fn(kernels, type)(&conv, 0, pixels, 0, p->k);
       for (int64_t m = 0; m < pixels; ++m) {
         for (int64_t k = 0; k < p->k; ++k) {
           const double want = reference(p, &o, g, m, k, &unused);
@@ -188,6 +189,11 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
     assert_true(sqrt(error / size) < 5e-7);
     operands_deinit(&o);
   }
+}
+
+static void check_long_sums(const carnot_cpu_kernels* kernels) {
+  check_long_sums_of(kernels, WEIGHTS_F32);
+  check_long_sums_of(kernels, WEIGHTS_SPLIT);
 }
 
 static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }

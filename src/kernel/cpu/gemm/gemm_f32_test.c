@@ -80,9 +80,16 @@ static carnot_gemm_f32 gemm_of(const problem* p, const operands* o) {
 }
 
 static carnot_gemm_f32_fn* gemm_fn(const carnot_cpu_kernels* kernels, weights_type type) {
-  return type == WEIGHTS_F16    ? kernels->gemm_f16
-         : type == WEIGHTS_BF16 ? kernels->gemm_bf16
-                                : kernels->gemm_f32;
+  return type == WEIGHTS_F16     ? kernels->gemm_f16
+         : type == WEIGHTS_BF16  ? kernels->gemm_bf16
+         : type == WEIGHTS_SPLIT ? kernels->gemm_split_f32
+                                 : kernels->gemm_f32;
+}
+
+static carnot_matmul_f32_fn* matmul_fn(const carnot_cpu_kernels* kernels, weights_type type) {
+  return type == WEIGHTS_BF16    ? kernels->matmul_bf16
+         : type == WEIGHTS_SPLIT ? kernels->matmul_split_f32
+                                 : kernels->matmul_f32;
 }
 
 static void check_result(const problem* p, const operands* o) {
@@ -188,7 +195,7 @@ static void check_large_bias(const carnot_cpu_kernels* kernels, weights_type typ
 // The error of a long sum grows with the root of a part of K and not of K: relative to the L2 norm
 // of the result it is below that of one chain of additions, 1.2e-6 at K = 4,608 and 2.9e-6 at K =
 // 25,088.
-static void check_long_sums(const carnot_cpu_kernels* kernels) {
+static void check_long_sums_of(const carnot_cpu_kernels* kernels, weights_type type) {
   static const problem problems[] = {
       {1, 33, 4608, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
       {1, 33, 25088, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
@@ -210,10 +217,10 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
       carnot_matmul_f32 matmul = {.gemm = gemm_of(p, &o), .rs = rs, .cs = cs};
       matmul.workspace = buffer(carnot_matmul_f32_workspace(p->k), 0);
       if (form == kPacked) {
-        kernels->gemm_f32(&matmul.gemm, 0, p->m, 0, p->n);
+        gemm_fn(kernels, type)(&matmul.gemm, 0, p->m, 0, p->n);
       } else {
         matmul.gemm.b = b;
-        kernels->matmul_f32(&matmul, 0, p->m, 0, p->n);
+        matmul_fn(kernels, type)(&matmul, 0, p->m, 0, p->n);
       }
       double error = 0, size = 0;
       for (int64_t m = 0; m < p->m; ++m) {
@@ -233,6 +240,46 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
       buffer_free(b), buffer_free(matmul.workspace);
       operands_deinit(&o);
     }
+  }
+}
+
+static void check_long_sums(const carnot_cpu_kernels* kernels) {
+  check_long_sums_of(kernels, WEIGHTS_F32);
+  check_long_sums_of(kernels, WEIGHTS_SPLIT);
+}
+
+// Numbers that bfloat16 parts cannot hold: tiny ones, whose results are exact products here, and
+// large ones that overflow or nearly do, come out as by multiply-adds.
+static void check_extremes(const carnot_cpu_kernels* kernels) {
+  static const float scales[][2] = {
+      {0x1p-100f, 0x1p60f}, {0x1p60f, 0x1p-100f}, {0x1p-70f, 0x1p-70f},
+      {0x1p-140f, 1},       {1, 0x1p-140f},       {0x1p100f, 0x1p27f},
+      {0x1p-60f, 0x1p-30f}, {0x1p63f, 0x1p63f},   {0x1p64f, 0x1p64f}};
+  const problem p = {35, 40, 70, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false};
+  for (size_t i = 0; i < sizeof scales / sizeof *scales; ++i) {
+    operands o;
+    operands_init(&p, kernels, WEIGHTS_F32, &o);
+    for (int64_t k = 0; k < p.m * o.lda; ++k) o.a[k] *= scales[i][0];
+    for (int64_t k = 0; k < p.k * p.n; ++k) o.b[k] *= scales[i][1];
+    carnot_pack_k1n16_f32(p.k, p.n, o.b, p.n, 1, o.packed);
+    const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+    kernels->gemm_split_f32(&gemm, 0, p.m, 0, p.n);
+    for (int64_t m = 0; m < p.m; ++m) {
+      for (int64_t n = 0; n < p.n; ++n) {
+        double want = 0, size = 0;
+        for (int64_t k = 0; k < p.k; ++k) {
+          const double term = (double)o.a[m * o.lda + k] * o.b[k * p.n + n];
+          want += term, size += fabs(term);
+        }
+        const float got = o.c[m * o.ldc + n];
+        if (size >= FLT_MAX) {
+          assert_true(fabs(want) < FLT_MAX || !isfinite(got));
+        } else {
+          check_near(got, want, FLT_EPSILON * 8 * size + 70 * 0x1p-149, "extremes", m, n);
+        }
+      }
+    }
+    operands_deinit(&o);
   }
 }
 
@@ -260,8 +307,7 @@ static void check_matmul_type(const carnot_cpu_kernels* kernels, weights_type ty
       carnot_matmul_f32 matmul = {.gemm = gemm_of(p, &o), .rs = rs, .cs = cs};
       matmul.gemm.b = b;
       matmul.workspace = buffer(carnot_matmul_f32_workspace(p->k), 0);
-      (type == WEIGHTS_BF16 ? kernels->matmul_bf16 : kernels->matmul_f32)(&matmul, 0, p->m, 0,
-                                                                          p->n);
+      matmul_fn(kernels, type)(&matmul, 0, p->m, 0, p->n);
       check_result(p, &o);
       float* fast = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
       float* slow = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
@@ -277,10 +323,12 @@ static void check_matmul_type(const carnot_cpu_kernels* kernels, weights_type ty
 
 static void check_matmul(const carnot_cpu_kernels* kernels) {
   check_matmul_type(kernels, WEIGHTS_F32);
+  check_matmul_type(kernels, WEIGHTS_SPLIT);
   check_matmul_type(kernels, WEIGHTS_BF16);
 }
 
 static void test_gemm(void** state) { (void)state, for_each_isa(check_types); }
+static void test_extremes(void** state) { (void)state, for_each_isa(check_extremes); }
 static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }
 static void test_matmul(void** state) { (void)state, for_each_isa(check_matmul); }
 
@@ -297,9 +345,8 @@ static void test_unpack(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),
-      cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_long_sums),
+      cmocka_unit_test(test_gemm),   cmocka_unit_test(test_extremes),
+      cmocka_unit_test(test_matmul), cmocka_unit_test(test_long_sums),
       cmocka_unit_test(test_unpack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
