@@ -27,14 +27,18 @@ typedef struct k_part {
   int64_t s0, s1;
 } k_part;
 
-// Weights of one part of K and two panels, being split: unit |next| of |end|, a unit being two of
-// the 32 rows of a step in one panel.
+// Weights of one part of K and two panels, being split. A unit is two of the 32 rows of a step in
+// one panel, which are rows i and i + 16, as channels of pixels are paired.
 typedef struct split_job {
   const float* rows[kPartSteps];  // of the first panel
   int64_t counts[kPartSteps];     // rows that exist
   int64_t panel;                  // floats from one panel to the next
-  int panels, next, end;
-  char* to;
+  int panels, units;              // units in all
+  // The step and panel being split, and its row that is next.
+  int step, at, row;
+  const float* src;
+  int64_t count;
+  char* dst;
 } split_job;
 
 typedef struct split_block_call {
@@ -55,38 +59,52 @@ static void job_set(const split_block_call* call, const k_part* part, int64_t n,
   const carnot_conv2d_f32* c = call->image->conv;
   const int64_t depth = c->r * c->s * c->c;
   const float* weights = (const float*)c->weights + n * depth;
-  *job = (split_job){.panel = depth * TILE_PANEL,
-                     .panels = panels,
-                     .end = (int)(part->s1 - part->s0) * panels * kAmxRows,
-                     .to = to};
+  job->panel = depth * TILE_PANEL;
+  job->panels = panels;
+  job->units = (int)(part->s1 - part->s0) * panels * kAmxRows;
   for (int64_t s = part->s0; s < part->s1; ++s) {
     const int64_t tap = s / call->steps_of_tap,
                   channel = part->c0 + s % call->steps_of_tap * kStepDepth;
     job->rows[s - part->s0] = weights + (tap * c->c + channel) * TILE_PANEL;
     job->counts[s - part->s0] = c->c - channel;
   }
+  job->step = job->at = job->row = 0;
+  job->src = job->rows[0], job->count = job->counts[0], job->dst = to;
 }
 
-// Splits |count| units. Rows i and i + 16 of a step are a pair, as channels of pixels are.
+// The next panel or step. Behind the last one, what it points to is not used.
+static void job_next(split_job* job) {
+  job->row = 0;
+  if (++job->at < job->panels) {
+    job->src += job->panel;
+    job->dst += kTileBytes;
+    return;
+  }
+  job->dst += kStepBytes - job->at * kTileBytes + kTileBytes;
+  job->at = 0;
+  if (++job->step == kPartSteps) return;
+  job->src = job->rows[job->step], job->count = job->counts[job->step];
+}
+
+// Splits |count| units, if so many are left.
 CARNOT_INLINE void job_work(int parts, split_job* job, int count, split_range* out_range) {
-  const int end = job->end - job->next < count ? job->end : job->next + count;
-  if (job->next == end) return;
+  if (count > job->units) count = job->units;
+  if (count <= 0) return;
+  job->units -= count;
   split_range range = *out_range;
-  for (int u = job->next; u < end; ++u) {
-    const int row = u % kAmxRows, panel = u / kAmxRows % job->panels,
-              step = u / kAmxRows / job->panels;
-    const float* src = job->rows[step] + panel * job->panel + row * TILE_PANEL;
-    const int64_t rows = job->counts[step] - row;
+  for (; count > 0; --count) {
+    const float* src = job->src + job->row * TILE_PANEL;
+    char* dst = job->dst + job->row * kAmxRowBytes;
+    const int64_t rows = job->count - job->row;
     const __m512 low = rows > 0 ? v_load(src) : v_zero();
     const __m512 high = rows > 16 ? v_load(src + 16 * TILE_PANEL) : v_zero();
     split_range_add(&range, low), split_range_add(&range, high);
     __m512i pairs[kMostParts];
     split_pairs(parts, low, high, pairs);
-    char* dst = job->to + step * kStepBytes + panel * kTileBytes + row * kAmxRowBytes;
     CARNOT_UNROLL
     for (int i = 0; i < parts; ++i) _mm512_store_si512(dst + 2 * i * kTileBytes, pairs[i]);
+    if (++job->row == kAmxRows) job_next(job);
   }
-  job->next = end;
   *out_range = range;
 }
 
@@ -111,22 +129,21 @@ CARNOT_INLINE void multiply(int groups, int panels) {
 }
 
 // The products of parts that reach 2^-16 of the whole, in an order in which one operand changes.
-CARNOT_INLINE void split_step(int groups, int panels, const char* a, int64_t pitch,
-                              int64_t part_bytes, const char* b, split_job* job, int units,
-                              split_range* range) {
+CARNOT_INLINE void split_step(int groups, int panels, const char* a, int64_t pitch, const char* b,
+                              split_job* job, int units, split_range* range) {
   load_b(panels, b, 2), load_a(groups, a, pitch);
   multiply(groups, panels);
   job_work(3, job, units, range);
   load_b(panels, b, 1);
   multiply(groups, panels);
   job_work(3, job, units, range);
-  load_a(groups, a + part_bytes, pitch);
+  load_a(groups, a + kAmxRowBytes, pitch);
   multiply(groups, panels);
   job_work(3, job, units, range);
   load_b(panels, b, 0);
   multiply(groups, panels);
   job_work(3, job, units, range);
-  load_a(groups, a + 2 * part_bytes, pitch);
+  load_a(groups, a + 2 * kAmxRowBytes, pitch);
   multiply(groups, panels);
   job_work(3, job, units, range);
   load_a(groups, a, pitch);
@@ -154,8 +171,7 @@ CARNOT_INLINE void split_tile(int groups, int panels, const split_block_call* ca
   if (groups > 1) _tile_zero(2);
   if (groups > 1 && panels > 1) _tile_zero(3);
   for (int64_t s = 0; s < steps; ++s, b += kStepBytes) {
-    split_step(groups, panels, a + offsets[s], pitch, call->image->part_bytes, b, job, units,
-               range);
+    split_step(groups, panels, a + offsets[s], pitch, b, job, units, range);
   }
   if (first) {
     store_tiles(groups, panels, sums, ld);
@@ -178,15 +194,16 @@ static void split_tiles(const split_block_call* call, const k_part* part, int pa
                         float* sums, bool first, split_job* job, split_range* range) {
   const split_image* image = call->image;
   const carnot_conv2d_f32* c = image->conv;
+  const int64_t slice = slice_bytes(image, call->rows);
   int64_t offsets[kPartSteps];
   const int64_t steps = part->s1 - part->s0, rows = call->m_end - call->m_begin;
   for (int64_t s = part->s0; s < part->s1; ++s) {
     const int64_t tap = s / call->steps_of_tap;
-    offsets[s - part->s0] = tap_offset(image, call->rows, tap / c->s, tap % c->s) +
-                            s % call->steps_of_tap * 2 * kStepDepth;
+    offsets[s - part->s0] =
+        tap_offset(image, call->rows, tap / c->s, tap % c->s) + s % call->steps_of_tap * slice;
   }
   const int64_t slots = (rows + kRows - 1) / kRows * steps * 6;
-  const int units = (int)((job->end + slots - 1) / slots);
+  const int units = (int)((job->units + slots - 1) / slots);
   for (int64_t m = 0; m < rows; m += kRows) {
     const char* a = call->pixels + (call->m_begin + m) * image->pitch;
     float* to = sums + m * call->sums_ld;
@@ -212,24 +229,26 @@ static bool part_next(const split_block_call* call, k_part* part) {
 
 // Sums of a chunk of channels for columns [n0, n1).
 static void split_chunk(split_block_call* call, int64_t c0, bool first, int64_t n0, int64_t n1) {
+  const carnot_conv2d_f32* c = call->image->conv;
+  const int64_t channels = min_i64(call->image->channels, c->c - c0);
+  call->steps_of_tap = (channels + kStepDepth - 1) / kStepDepth;
+  call->steps = c->r * c->s * call->steps_of_tap;
   char weights[2][kPartSteps * kStepBytes] __attribute__((aligned(64)));
   const k_part begin = {c0, 0, min_i64(kPartSteps, call->steps)};
-  split_job job;
+  split_job job = {.panels = 0};
   int turn = 0;
   int64_t n = n0;
   int panels = n1 - n > TILE_PANEL ? 2 : 1;
   k_part part = begin;
   job_set(call, &part, n, panels, weights[0], &job);
   while (n < n1) {
-    job_work(3, &job, job.end, &call->weights_range);
+    job_work(3, &job, job.units, &call->weights_range);
     k_part next = part;
     int64_t next_n = n;
     if (!part_next(call, &next)) next = begin, next_n = n + kColumns;
     const int next_panels = n1 - next_n > TILE_PANEL ? 2 : 1;
     if (next_n < n1) {
       job_set(call, &next, next_n, next_panels, weights[!turn], &job);
-    } else {
-      job.end = job.next = 0;
     }
     split_tiles(call, &part, panels, weights[turn], call->sums + (n - n0), first && part.s0 == 0,
                 &job, &call->weights_range);
@@ -286,8 +305,6 @@ static void split_rows(const split_image* image, int64_t n, int64_t p0, int64_t 
                            .m_end = (end - 1) / c->q * width + (end - 1) % c->q + 1,
                            .pixels = pixels,
                            .sums = sums};
-  call.steps_of_tap = image->channels / kStepDepth;
-  call.steps = c->r * c->s * call.steps_of_tap;
   const int64_t tall = (call.m_end - call.m_begin + kRows - 1) / kRows * kRows;
   const int64_t most = min_i64(kMostColumns, kMostSums / tall / kColumns * kColumns);
   const int64_t blocks = (n1 - n0 + most - 1) / most;

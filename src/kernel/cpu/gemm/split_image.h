@@ -3,8 +3,10 @@
 // Private to gemm_split_f32.c.
 //
 // With strides, pixels are sorted in planes by their position modulo the stride; padding is stored
-// as zeros. The outputs of a row continue over the |width| pixels of a plane's row: those beyond
-// the real ones are computed and left. A matrix is an image of one column.
+// as zeros. Channels lie in slices of 32, a pixel of one with its parts in a row: what a tile load
+// reads is as near together as can be. The outputs of a row continue over the |width| pixels of a
+// plane's row: those beyond the real ones are computed and left. A matrix is an image of one
+// column.
 #ifndef CARNOT_KERNEL_CPU_GEMM_SPLIT_IMAGE_H_
 #define CARNOT_KERNEL_CPU_GEMM_SPLIT_IMAGE_H_
 
@@ -13,7 +15,7 @@
 #include "kernel/cpu/gemm/split_bf16.h"
 
 enum {
-  kStepDepth = 32,          // channels of a step
+  kStepDepth = 32,          // channels of a slice: K of a step
   kMostChannels = 384,      // of a chunk
   kWantedOutputs = 128,     // of a block, so that weights are split for enough rows
   kMostOutputs = 1024,      // of a block
@@ -24,11 +26,11 @@ typedef struct split_image {
   const carnot_conv2d_f32* conv;
   int parts;
   int64_t row_planes, column_planes;
-  int64_t width;              // pixels of a row of a plane
-  int64_t halo;               // rows of a plane beyond those of the block
-  int64_t channels, chunks;   // of K, padded to whole steps
-  int64_t part_bytes, pitch;  // of a pixel
-  int64_t rows;               // output rows of a block
+  int64_t width;             // pixels of a row of a plane
+  int64_t halo;              // rows of a plane beyond those of the block
+  int64_t channels, chunks;  // of K, padded to whole slices
+  int64_t pitch;             // bytes from one pixel of a slice to the next
+  int64_t rows;              // output rows of a block
 } split_image;
 
 static int64_t greatest_divisor(int64_t a, int64_t b) {
@@ -48,19 +50,20 @@ static int64_t plane_pixels(const split_image* image, int64_t rows) {
   return (rows + image->halo) * image->width;
 }
 
-// Bytes of a block of |rows| output rows; the last tile reads up to 15 pixels beyond it.
-static int64_t image_bytes(const split_image* image, int64_t rows) {
+// Bytes of a slice of a block of |rows| output rows; the last tile reads up to 15 pixels beyond it.
+static int64_t slice_bytes(const split_image* image, int64_t rows) {
   const int64_t planes = image->row_planes * image->column_planes;
   return (planes * plane_pixels(image, rows) + kAmxRows) * image->pitch;
+}
+
+static int64_t image_bytes(const split_image* image, int64_t rows) {
+  return image->channels / kStepDepth * slice_bytes(image, rows);
 }
 
 static void set_channels(split_image* image, int64_t chunks) {
   const int64_t even = (image->conv->c + chunks - 1) / chunks;
   image->channels = (even + kStepDepth - 1) / kStepDepth * kStepDepth;
   image->chunks = max_i64(1, (image->conv->c + image->channels - 1) / image->channels);
-  image->part_bytes = image->channels * 2;
-  // An odd number of cache lines: rows of a tile do not collide in L1.
-  image->pitch = ((image->parts * image->part_bytes / 64) | 1) * 64;
 }
 
 // False where a block does not fit. Depends on the problem only, so that every cut of the work adds
@@ -72,6 +75,7 @@ static bool split_image_init(split_image* image, const carnot_conv2d_f32* c, int
       .row_planes = planes_of(c->r, c->dilation_h, c->stride_h),
       .column_planes = planes_of(c->s, c->dilation_w, c->stride_w),
       .width = c->q + (c->s - 1) * c->dilation_w / c->stride_w,
+      .pitch = parts * kAmxRowBytes,
       .halo = (c->r - 1) * c->dilation_h / c->stride_h,
   };
   if (c->depth.taps || c->c < 1 || image->width > kMostOutputs) return false;
@@ -101,31 +105,31 @@ static int64_t tap_offset(const split_image* image, int64_t rows, int64_t r, int
   return (plane * plane_pixels(image, rows) + down * image->width + right) * image->pitch;
 }
 
-CARNOT_INLINE void split_pixel(int parts, const float* src, int64_t count, int64_t channels,
-                               char* dst, int64_t part_bytes, split_range* range) {
-  for (int64_t k = 0; k < channels; k += kStepDepth, dst += 2 * kStepDepth) {
+CARNOT_INLINE void split_pixel(int parts, const float* src, int64_t count, char* dst, int64_t slice,
+                               split_range* range) {
+  for (int64_t k = 0; k < count; k += kStepDepth, dst += slice) {
     const int64_t left = count - k;
-    const __m512 low = left > 0 ? v_load_upto(src + k, left) : v_zero();
+    const __m512 low = v_load_upto(src + k, left);
     const __m512 high = left > 16 ? v_load_upto(src + k + 16, left - 16) : v_zero();
     split_range_add(range, low), split_range_add(range, high);
     __m512i pairs[3];
     split_pairs(parts, low, high, pairs);
     CARNOT_UNROLL
-    for (int i = 0; i < parts; ++i) _mm512_storeu_si512(dst + i * part_bytes, pairs[i]);
+    for (int i = 0; i < parts; ++i) _mm512_store_si512(dst + i * kAmxRowBytes, pairs[i]);
   }
 }
 
 // Row |y| of image |src| at columns from |x| on, every |step|-th, channels from c0 on.
 CARNOT_INLINE void split_row(int parts, const split_image* image, const float* src, int64_t y,
-                             int64_t x, int64_t c0, char* dst, split_range* range) {
+                             int64_t x, int64_t c0, char* dst, int64_t slice, split_range* range) {
   const carnot_conv2d_f32* c = image->conv;
   const int64_t count = min_i64(image->channels, c->c - c0);
   for (int64_t j = 0; j < image->width; ++j, x += c->stride_w, dst += image->pitch) {
     if ((uint64_t)y < (uint64_t)c->h && (uint64_t)x < (uint64_t)c->w) {
-      split_pixel(parts, src + y * c->src_h + x * c->src_w + c0, count, image->channels, dst,
-                  image->part_bytes, range);
+      split_pixel(parts, src + y * c->src_h + x * c->src_w + c0, count, dst, slice, range);
     } else {
-      memset(dst, 0, (size_t)image->pitch);
+      for (int64_t k = 0; k < count; k += kStepDepth)
+        memset(dst + k / kStepDepth * slice, 0, (size_t)image->pitch);
     }
   }
 }
@@ -135,13 +139,14 @@ CARNOT_INLINE void split_block(int parts, const split_image* image, int64_t n, i
                                int64_t rows, int64_t c0, char* to, split_range* out_range) {
   const carnot_conv2d_f32* c = image->conv;
   const float* src = c->src + n * c->src_n;
+  const int64_t slice = slice_bytes(image, rows);
   split_range range = *out_range;
   for (int64_t a = 0; a < image->row_planes; ++a) {
     for (int64_t b = 0; b < image->column_planes; ++b) {
       const int64_t y0 = p0 * c->stride_h + a * c->dilation_h % c->stride_h - c->pad_h;
       const int64_t x0 = b * c->dilation_w % c->stride_w - c->pad_w;
       for (int64_t i = 0; i < rows + image->halo; ++i, to += image->width * image->pitch) {
-        split_row(parts, image, src, y0 + i * c->stride_h, x0, c0, to, &range);
+        split_row(parts, image, src, y0 + i * c->stride_h, x0, c0, to, slice, &range);
       }
     }
   }
