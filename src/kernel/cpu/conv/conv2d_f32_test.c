@@ -175,8 +175,11 @@ static void check_long_sums_of(const carnot_cpu_kernels* kernels, weights_type t
     for (int64_t g = 0; g < p->groups; ++g) {
       const float* weights = o.weights + g * p->k * p->c * p->r * p->s;
       carnot_pack_conv_k1n16_f32(p->k, p->c, p->r * p->s, weights, o.packed);
-      const carnot_conv2d_f32 conv = conv_of(p, &o, g);
+      carnot_conv2d_f32 conv = conv_of(p, &o, g);
+      float* packed = pack_as(type, p->r * p->s, p->c, p->k, o.packed);
+      conv.weights = packed;
       conv_fn(kernels, type)(&conv, 0, pixels, 0, p->k);
+      buffer_free(packed);
       for (int64_t m = 0; m < pixels; ++m) {
         for (int64_t k = 0; k < p->k; ++k) {
           const double want = reference(p, &o, g, m, k, &unused);

@@ -41,12 +41,11 @@ typedef carnot_gemm_f32_fn carnot_gemm_f16_fn, carnot_gemm_bf16_fn;
 typedef void carnot_matmul_f32_fn(const carnot_matmul_f32* matmul, int64_t m0, int64_t m1,
                                   int64_t n0, int64_t n1);
 
-// Float32 sums of float32 operands, on amxbf16 by products of bfloat16 parts (gemm_split_f32.c)
-// where no number is infinite, NaN or so small or large that the results could differ; everywhere
-// else what gemm_f32 and matmul_f32 do. |b| is packed as for those. Every cut of the work gives the
-// same bits if all operands are of one kind or the other.
+// |b| packed k32n16 bf16x3 (pack_split.h). amxbf16 multiplies the parts, of |a| too, and leaves out
+// products below 2^-16 of the whole: nearer to the exact result than multiply-adds are. Where a
+// number is infinite, NaN, or so small or large that results could differ otherwise, and on other
+// levels, it multiplies as gemm_f32 does, block by block: only in such blocks bits depend on cuts.
 typedef carnot_gemm_f32_fn carnot_gemm_split_f32_fn;
-typedef carnot_matmul_f32_fn carnot_matmul_split_f32_fn;
 
 // Rounds both operands on levels with BF16 dot products, is matmul_f32 elsewhere.
 typedef carnot_matmul_f32_fn carnot_matmul_bf16_fn;

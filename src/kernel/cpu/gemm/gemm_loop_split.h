@@ -3,7 +3,6 @@
 //
 // A block of output rows is multiplied by two panels of weights at a time. K is summed in parts of
 // kPartSteps steps: a part stays in tile registers from zero, parts are added in float32 in order.
-// While the tiles of one part multiply, the weights of the next one are split beside them.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_SPLIT_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_SPLIT_H_
 
@@ -16,96 +15,46 @@ enum {
   kColumns = 2 * TILE_PANEL,
   kMostColumns = 256,  // of a block
   kMostSums = 48 << 10,
-  kTileBytes = kAmxRows * kAmxRowBytes,
-  kMostParts = 3,
-  kStepBytes = kMostParts * 2 * kTileBytes,  // split weights of a step
 };
 
 // Steps [s0, s1) of a chunk of channels.
 typedef struct k_part {
-  int64_t c0;  // first channel of the chunk
   int64_t s0, s1;
 } k_part;
-
-// Weights of one part of K and two panels, being split. A unit is two of the 32 rows of a step in
-// one panel, which are rows i and i + 16, as channels of pixels are paired.
-typedef struct split_job {
-  const float* rows[kPartSteps];  // of the first panel
-  int64_t counts[kPartSteps];     // rows that exist
-  int64_t panel;                  // floats from one panel to the next
-  int panels, units;              // units in all
-  // The step and panel being split, and its row that is next.
-  int step, at, row;
-  const float* src;
-  int64_t count;
-  char* dst;
-} split_job;
 
 typedef struct split_block_call {
   const split_image* image;
   int64_t n, p0, rows;     // image, first output row, output rows
   int64_t m_begin, m_end;  // outputs of the block that are wanted, counted over |width|
   const char* pixels;
-  int64_t steps, steps_of_tap;
-  split_range weights_range;
+  int64_t steps, steps_of_tap;    // of the chunk
+  int64_t slice0, slices_of_tap;  // the first slice of the chunk; slices of a tap in all
+  int64_t panel_bytes;
   float* sums;
   int64_t sums_ld;
 } split_block_call;
 
-// ---- weights ----
+// Where the tiles of a tile row are, step by step.
+typedef struct split_steps {
+  int64_t count;
+  int64_t a[kPartSteps], b[kPartSteps];  // bytes from the first row, and from the first panel
+} split_steps;
 
-static void job_set(const split_block_call* call, const k_part* part, int64_t n, int panels,
-                    char* to, split_job* job) {
-  const carnot_conv2d_f32* c = call->image->conv;
-  const int64_t depth = c->r * c->s * c->c;
-  const float* weights = (const float*)c->weights + n * depth;
-  job->panel = depth * TILE_PANEL;
-  job->panels = panels;
-  job->units = (int)(part->s1 - part->s0) * panels * kAmxRows;
-  for (int64_t s = part->s0; s < part->s1; ++s) {
-    const int64_t tap = s / call->steps_of_tap,
-                  channel = part->c0 + s % call->steps_of_tap * kStepDepth;
-    job->rows[s - part->s0] = weights + (tap * c->c + channel) * TILE_PANEL;
-    job->counts[s - part->s0] = c->c - channel;
-  }
-  job->step = job->at = job->row = 0;
-  job->src = job->rows[0], job->count = job->counts[0], job->dst = to;
-}
+// Weights that the next tiles read, fetched beside the products of these.
+typedef struct split_ahead {
+  const char* at;
+  int64_t panel;    // bytes from one panel to the next
+  int lines, step;  // lines left of each panel; lines at a time
+} split_ahead;
 
-// The next panel or step. Behind the last one, what it points to is not used.
-static void job_next(split_job* job) {
-  job->row = 0;
-  if (++job->at < job->panels) {
-    job->src += job->panel;
-    job->dst += kTileBytes;
-    return;
+CARNOT_INLINE void fetch_ahead(split_ahead* ahead) {
+  if (ahead->lines <= 0) return;
+  for (int i = 0; i < ahead->step; ++i) {
+    _mm_prefetch(ahead->at + i * 64, _MM_HINT_T1);
+    _mm_prefetch(ahead->at + ahead->panel + i * 64, _MM_HINT_T1);
   }
-  job->dst += kStepBytes - job->at * kTileBytes + kTileBytes;
-  job->at = 0;
-  if (++job->step == kPartSteps) return;
-  job->src = job->rows[job->step], job->count = job->counts[job->step];
-}
-
-// Splits |count| units, if so many are left.
-CARNOT_INLINE void job_work(int parts, split_job* job, int count, split_range* out_range) {
-  if (count > job->units) count = job->units;
-  if (count <= 0) return;
-  job->units -= count;
-  split_range range = *out_range;
-  for (; count > 0; --count) {
-    const float* src = job->src + job->row * TILE_PANEL;
-    char* dst = job->dst + job->row * kAmxRowBytes;
-    const int64_t rows = job->count - job->row;
-    const __m512 low = rows > 0 ? v_load(src) : v_zero();
-    const __m512 high = rows > 16 ? v_load(src + 16 * TILE_PANEL) : v_zero();
-    split_range_add(&range, low), split_range_add(&range, high);
-    __m512i pairs[kMostParts];
-    split_pairs(parts, low, high, pairs);
-    CARNOT_UNROLL
-    for (int i = 0; i < parts; ++i) _mm512_store_si512(dst + 2 * i * kTileBytes, pairs[i]);
-    if (++job->row == kAmxRows) job_next(job);
-  }
-  *out_range = range;
+  ahead->at += ahead->step * 64;
+  ahead->lines -= ahead->step;
 }
 
 // ---- tiles ----
@@ -116,9 +65,9 @@ CARNOT_INLINE void load_a(int groups, const char* a, int64_t pitch) {
   if (groups > 1) _tile_loadd(5, a + kAmxRows * pitch, pitch);
 }
 
-CARNOT_INLINE void load_b(int panels, const char* b, int part) {
-  _tile_loadd(6, b + 2 * part * kTileBytes, kAmxRowBytes);
-  if (panels > 1) _tile_loadd(7, b + (2 * part + 1) * kTileBytes, kAmxRowBytes);
+CARNOT_INLINE void load_b(int panels, const char* b, int64_t panel, int part) {
+  _tile_loadd(6, b + part * kTileBytes, kAmxRowBytes);
+  if (panels > 1) _tile_loadd(7, b + panel + part * kTileBytes, kAmxRowBytes);
 }
 
 CARNOT_INLINE void multiply(int groups, int panels) {
@@ -130,25 +79,25 @@ CARNOT_INLINE void multiply(int groups, int panels) {
 
 // The products of parts that reach 2^-16 of the whole, in an order in which one operand changes.
 CARNOT_INLINE void split_step(int groups, int panels, const char* a, int64_t pitch, const char* b,
-                              split_job* job, int units, split_range* range) {
-  load_b(panels, b, 2), load_a(groups, a, pitch);
+                              int64_t panel, split_ahead* ahead) {
+  load_b(panels, b, panel, 2), load_a(groups, a, pitch);
   multiply(groups, panels);
-  job_work(3, job, units, range);
-  load_b(panels, b, 1);
+  fetch_ahead(ahead);
+  load_b(panels, b, panel, 1);
   multiply(groups, panels);
-  job_work(3, job, units, range);
+  fetch_ahead(ahead);
   load_a(groups, a + kAmxRowBytes, pitch);
   multiply(groups, panels);
-  job_work(3, job, units, range);
-  load_b(panels, b, 0);
+  fetch_ahead(ahead);
+  load_b(panels, b, panel, 0);
   multiply(groups, panels);
-  job_work(3, job, units, range);
+  fetch_ahead(ahead);
   load_a(groups, a + 2 * kAmxRowBytes, pitch);
   multiply(groups, panels);
-  job_work(3, job, units, range);
+  fetch_ahead(ahead);
   load_a(groups, a, pitch);
   multiply(groups, panels);
-  job_work(3, job, units, range);
+  fetch_ahead(ahead);
 }
 
 CARNOT_INLINE void store_tiles(int groups, int panels, float* to, int64_t ld) {
@@ -159,10 +108,10 @@ CARNOT_INLINE void store_tiles(int groups, int panels, float* to, int64_t ld) {
   if (groups > 1 && panels > 1) _tile_stored(3, to + kAmxRows * ld + TILE_PANEL, bytes);
 }
 
-// One tile of one part of K: |a| and |offsets| say where the rows of each step are.
+// One tile of one part of K.
 CARNOT_INLINE void split_tile(int groups, int panels, const split_block_call* call, const char* a,
-                              const int64_t* offsets, int64_t steps, const char* b, float* sums,
-                              bool first, split_job* job, int units, split_range* range) {
+                              const char* b, const split_steps* steps, float* sums, bool first,
+                              split_ahead* ahead) {
   const int64_t pitch = call->image->pitch, ld = call->sums_ld;
   float tile[kRows * kColumns] __attribute__((aligned(64)));
   AMX_BARRIER();
@@ -170,8 +119,8 @@ CARNOT_INLINE void split_tile(int groups, int panels, const split_block_call* ca
   if (panels > 1) _tile_zero(1);
   if (groups > 1) _tile_zero(2);
   if (groups > 1 && panels > 1) _tile_zero(3);
-  for (int64_t s = 0; s < steps; ++s, b += kStepBytes) {
-    split_step(groups, panels, a + offsets[s], pitch, b, job, units, range);
+  for (int64_t s = 0; s < steps->count; ++s) {
+    split_step(groups, panels, a + steps->a[s], pitch, b + steps->b[s], call->panel_bytes, ahead);
   }
   if (first) {
     store_tiles(groups, panels, sums, ld);
@@ -189,70 +138,67 @@ CARNOT_INLINE void split_tile(int groups, int panels, const split_block_call* ca
   }
 }
 
-// All tiles of one part of K and two panels (or the last one).
-static void split_tiles(const split_block_call* call, const k_part* part, int panels, const char* b,
-                        float* sums, bool first, split_job* job, split_range* range) {
+static split_steps steps_of(const split_block_call* call, const k_part* part) {
   const split_image* image = call->image;
-  const carnot_conv2d_f32* c = image->conv;
   const int64_t slice = slice_bytes(image, call->rows);
-  int64_t offsets[kPartSteps];
-  const int64_t steps = part->s1 - part->s0, rows = call->m_end - call->m_begin;
-  for (int64_t s = part->s0; s < part->s1; ++s) {
-    const int64_t tap = s / call->steps_of_tap;
-    offsets[s - part->s0] =
-        tap_offset(image, call->rows, tap / c->s, tap % c->s) + s % call->steps_of_tap * slice;
+  split_steps steps = {.count = part->s1 - part->s0};
+  for (int64_t i = 0; i < steps.count; ++i) {
+    const int64_t tap = (part->s0 + i) / call->steps_of_tap,
+                  at = (part->s0 + i) % call->steps_of_tap;
+    steps.a[i] =
+        tap_offset(image, call->rows, tap / image->conv->s, tap % image->conv->s) + at * slice;
+    steps.b[i] = (tap * call->slices_of_tap + call->slice0 + at) * CARNOT_SPLIT_SLICE_BYTES;
   }
-  const int64_t slots = (rows + kRows - 1) / kRows * steps * 6;
-  const int units = (int)((job->units + slots - 1) / slots);
+  return steps;
+}
+
+static void split_tiles(const split_block_call* call, const split_steps* steps, int panels,
+                        const char* b, float* sums, bool first, split_ahead* ahead) {
+  const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
   for (int64_t m = 0; m < rows; m += kRows) {
-    const char* a = call->pixels + (call->m_begin + m) * image->pitch;
+    const char* a = call->pixels + (call->m_begin + m) * pitch;
     float* to = sums + m * call->sums_ld;
     if (rows - m > kAmxRows && panels > 1)
-      split_tile(2, 2, call, a, offsets, steps, b, to, first, job, units, range);
+      split_tile(2, 2, call, a, b, steps, to, first, ahead);
     else if (rows - m > kAmxRows)
-      split_tile(2, 1, call, a, offsets, steps, b, to, first, job, units, range);
+      split_tile(2, 1, call, a, b, steps, to, first, ahead);
     else if (panels > 1)
-      split_tile(1, 2, call, a, offsets, steps, b, to, first, job, units, range);
+      split_tile(1, 2, call, a, b, steps, to, first, ahead);
     else
-      split_tile(1, 1, call, a, offsets, steps, b, to, first, job, units, range);
+      split_tile(1, 1, call, a, b, steps, to, first, ahead);
   }
 }
 
 // ---- blocks ----
 
-static bool part_next(const split_block_call* call, k_part* part) {
-  if (part->s1 == call->steps) return false;
-  part->s0 = part->s1;
-  part->s1 = min_i64(part->s0 + kPartSteps, call->steps);
-  return true;
-}
-
 // Sums of a chunk of channels for columns [n0, n1).
-static void split_chunk(split_block_call* call, int64_t c0, bool first, int64_t n0, int64_t n1) {
+static void split_chunk(split_block_call* call, int64_t chunk, int64_t n0, int64_t n1) {
   const carnot_conv2d_f32* c = call->image->conv;
-  const int64_t channels = min_i64(call->image->channels, c->c - c0);
+  const int64_t c0 = chunk * call->image->channels,
+                channels = min_i64(call->image->channels, c->c - c0);
   call->steps_of_tap = (channels + kStepDepth - 1) / kStepDepth;
   call->steps = c->r * c->s * call->steps_of_tap;
-  char weights[2][kPartSteps * kStepBytes] __attribute__((aligned(64)));
-  const k_part begin = {c0, 0, min_i64(kPartSteps, call->steps)};
-  split_job job = {.panels = 0};
-  int turn = 0;
-  int64_t n = n0;
-  int panels = n1 - n > TILE_PANEL ? 2 : 1;
-  k_part part = begin;
-  job_set(call, &part, n, panels, weights[0], &job);
-  while (n < n1) {
-    job_work(3, &job, job.units, &call->weights_range);
-    k_part next = part;
-    int64_t next_n = n;
-    if (!part_next(call, &next)) next = begin, next_n = n + kColumns;
-    const int next_panels = n1 - next_n > TILE_PANEL ? 2 : 1;
-    if (next_n < n1) {
-      job_set(call, &next, next_n, next_panels, weights[!turn], &job);
+  call->slice0 = c0 / kStepDepth;
+  const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows;
+  for (int64_t n = n0; n < n1; n += kColumns) {
+    const int panels = n1 - n > TILE_PANEL ? 2 : 1;
+    const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
+    for (k_part part = {0, 0}; part.s1 < call->steps;) {
+      part.s0 = part.s1, part.s1 = min_i64(part.s0 + kPartSteps, call->steps);
+      const split_steps steps = steps_of(call, &part);
+      split_ahead ahead = {.panel = panels > 1 ? call->panel_bytes : 0};
+      if (part.s1 < call->steps) {
+        ahead.at = b + steps.b[steps.count - 1] + CARNOT_SPLIT_SLICE_BYTES;
+      } else {
+        ahead.at = b + 2 * call->panel_bytes + call->slice0 * CARNOT_SPLIT_SLICE_BYTES;
+      }
+      ahead.lines = part.s1 < call->steps || n + kColumns < n1
+                        ? (int)(steps.count * CARNOT_SPLIT_SLICE_BYTES / 64)
+                        : 0;
+      ahead.step = (int)(ahead.lines / (tall * steps.count * 6) + 1);
+      split_tiles(call, &steps, panels, b, call->sums + (n - n0), chunk == 0 && part.s0 == 0,
+                  &ahead);
     }
-    split_tiles(call, &part, panels, weights[turn], call->sums + (n - n0), first && part.s0 == 0,
-                &job, &call->weights_range);
-    part = next, n = next_n, panels = next_panels, turn = !turn;
   }
 }
 
@@ -304,7 +250,10 @@ static void split_rows(const split_image* image, int64_t n, int64_t p0, int64_t 
                            .m_begin = begin / c->q * width + begin % c->q,
                            .m_end = (end - 1) / c->q * width + (end - 1) % c->q + 1,
                            .pixels = pixels,
+                           .slices_of_tap = (c->c + kStepDepth - 1) / kStepDepth,
                            .sums = sums};
+  call.panel_bytes = c->r * c->s * call.slices_of_tap * CARNOT_SPLIT_SLICE_BYTES;
+  const carnot_split_range weights = carnot_packed_split_range(c->r * c->s, c->c, c->k, c->weights);
   const int64_t tall = (call.m_end - call.m_begin + kRows - 1) / kRows * kRows;
   const int64_t most = min_i64(kMostColumns, kMostSums / tall / kColumns * kColumns);
   const int64_t blocks = (n1 - n0 + most - 1) / most;
@@ -312,17 +261,16 @@ static void split_rows(const split_image* image, int64_t n, int64_t p0, int64_t 
   split_range range = split_range_none();
   for (int64_t at = n0; at < n1; at += call.sums_ld) {
     const int64_t to = min_i64(at + call.sums_ld, n1);
-    call.weights_range = split_range_none();
     for (int64_t chunk = 0; chunk < image->chunks; ++chunk) {
       if (at == n0 || image->chunks > 1) {
         split_block(3, image, n, p0, rows, chunk * image->channels, pixels, &range);
       }
-      split_chunk(&call, chunk * image->channels, chunk == 0, at, to);
+      split_chunk(&call, chunk, at, to);
     }
-    if (split_is_exact(&range, &call.weights_range, c->r * c->s * c->c)) {
+    if (split_is_exact(&range, &weights, c->r * c->s * c->c)) {
       split_finish(&call, at, to);
     } else {
-      GEMM_MACRO_KERNEL(conv2d_f32)(c, first + begin, first + end, at, to);
+      multiply_add(c, first + begin, first + end, at, to);
     }
   }
 }

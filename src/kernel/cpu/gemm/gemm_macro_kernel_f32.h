@@ -51,6 +51,6 @@ gemm_with_ukernels_f32_fn GEMM_MACRO_KERNEL(gemm_with_ukernels_f32);
 conv2d_tiled_f32_fn GEMM_MACRO_KERNEL(conv2d_tiled_f32);
 
 extern const gemm_ukernels_f32 CARNOT_KERNEL(gemm_ukernels_f32), CARNOT_KERNEL(gemm_ukernels_f16),
-    CARNOT_KERNEL(gemm_ukernels_bf16);
+    CARNOT_KERNEL(gemm_ukernels_bf16), CARNOT_KERNEL(gemm_ukernels_split);
 
 #endif

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "kernel/cpu/common/simd.h"
+#include "kernel/cpu/gemm/pack_split.h"
 
 // Magnitudes seen, per lane: bits of |x| twice, greatest; and the least of those less one, so that
 // zeros are passed over.
@@ -41,9 +42,9 @@ static inline double split_least(const split_range* r) {
 // Whether sums of |k| products of numbers in these ranges come out as with float32 multiply-adds:
 // nothing is infinite or NaN, nothing overflows, and no part of a product is subnormal, which the
 // tile instructions take for zero.
-static inline bool split_is_exact(const split_range* a, const split_range* b, int64_t k) {
-  const double product = split_greatest(a) * split_greatest(b);
-  return product * (double)k < 0x1p126 && split_least(a) * split_least(b) >= 0x1p-100;
+static inline bool split_is_exact(const split_range* a, const carnot_split_range* b, int64_t k) {
+  const double greatest = split_greatest(a) * b->greatest, least = split_least(a) * b->least;
+  return greatest * (double)k < 0x1p126 && least >= 0x1p-100;
 }
 
 // 16 pairs (low, high) as |parts| vectors of pairs of bfloat16, low in the lower halves.
