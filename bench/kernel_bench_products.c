@@ -108,7 +108,8 @@ static void bench_gemm_dequant(const bench* b) {
 void bench_gemm(const bench* b) {
   bench_gemm_dequant(b);
   bench_gemm_type(b, "gemm_f32", b->kernels->gemm_f32, 4);
-  bench_gemm_type(b, "gemm_split_f32", b->kernels->gemm_split_f32, 6);
+  bench_gemm_type(b, "gemm_split6_f32", b->kernels->gemm_split6_f32, 6);
+  bench_gemm_type(b, "gemm_split3_f32", b->kernels->gemm_split3_f32, 6);
   bench_gemm_type(b, "gemm_f16", b->kernels->gemm_f16, 2);
   bench_gemm_type(b, "gemm_bf16", b->kernels->gemm_bf16, 2);
 }
@@ -172,7 +173,8 @@ static void bench_conv_type(const bench* b, const char* name, carnot_conv2d_f32_
 
 void bench_conv(const bench* b) {
   bench_conv_type(b, "conv2d_f32", b->kernels->conv2d_f32, 4);
-  bench_conv_type(b, "conv2d_split_f32", b->kernels->conv2d_split_f32, 6);
+  bench_conv_type(b, "conv2d_split6_f32", b->kernels->conv2d_split6_f32, 6);
+  bench_conv_type(b, "conv2d_split3_f32", b->kernels->conv2d_split3_f32, 6);
   bench_conv_type(b, "conv2d_f16", b->kernels->conv2d_f16, 2);
   bench_conv_type(b, "conv2d_bf16", b->kernels->conv2d_bf16, 2);
 }

@@ -119,7 +119,7 @@ static double reference(const problem* p, const operands* o, int64_t group, int6
 static carnot_conv2d_f32_fn* conv_fn(const carnot_cpu_kernels* kernels, weights_type type) {
   return type == WEIGHTS_F16     ? kernels->conv2d_f16
          : type == WEIGHTS_BF16  ? kernels->conv2d_bf16
-         : type == WEIGHTS_SPLIT ? kernels->conv2d_split_f32
+         : type == WEIGHTS_SPLIT ? kernels->conv2d_split6_f32
                                  : kernels->conv2d_f32;
 }
 

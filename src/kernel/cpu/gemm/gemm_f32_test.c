@@ -82,7 +82,7 @@ static carnot_gemm_f32 gemm_of(const problem* p, const operands* o) {
 static carnot_gemm_f32_fn* gemm_fn(const carnot_cpu_kernels* kernels, weights_type type) {
   return type == WEIGHTS_F16     ? kernels->gemm_f16
          : type == WEIGHTS_BF16  ? kernels->gemm_bf16
-         : type == WEIGHTS_SPLIT ? kernels->gemm_split_f32
+         : type == WEIGHTS_SPLIT ? kernels->gemm_split6_f32
                                  : kernels->gemm_f32;
 }
 
@@ -264,7 +264,7 @@ static void check_extremes(const carnot_cpu_kernels* kernels) {
     o.packed = pack_as(WEIGHTS_SPLIT, 1, p.k, p.n, k1n16);
     buffer_free(k1n16);
     const carnot_gemm_f32 gemm = gemm_of(&p, &o);
-    kernels->gemm_split_f32(&gemm, 0, p.m, 0, p.n);
+    kernels->gemm_split6_f32(&gemm, 0, p.m, 0, p.n);
     for (int64_t m = 0; m < p.m; ++m) {
       for (int64_t n = 0; n < p.n; ++n) {
         double want = 0, size = 0;

@@ -77,18 +77,27 @@ CARNOT_INLINE void multiply(int groups, int panels) {
   if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
 }
 
-// The products of parts that reach 2^-16 of the whole, in an order in which one operand changes.
-CARNOT_INLINE void split_step(int groups, int panels, const char* a, int64_t pitch, const char* b,
-                              int64_t panel, split_ahead* ahead) {
-  load_b(panels, b, panel, 2), load_a(groups, a, pitch);
-  multiply(groups, panels);
-  fetch_ahead(ahead);
+// The products of parts i and j with i + j < |parts|, in an order in which one operand changes.
+CARNOT_INLINE void split_step(int parts, int groups, int panels, const char* a, int64_t pitch,
+                              const char* b, int64_t panel, split_ahead* ahead) {
+  load_a(groups, a, pitch);
+  if (parts > 2) {
+    load_b(panels, b, panel, 2);
+    multiply(groups, panels);
+    fetch_ahead(ahead);
+  }
   load_b(panels, b, panel, 1);
   multiply(groups, panels);
   fetch_ahead(ahead);
+  if (parts == 2) {
+    load_b(panels, b, panel, 0);
+    multiply(groups, panels);
+    fetch_ahead(ahead);
+  }
   load_a(groups, a + kAmxRowBytes, pitch);
   multiply(groups, panels);
   fetch_ahead(ahead);
+  if (parts == 2) return;
   load_b(panels, b, panel, 0);
   multiply(groups, panels);
   fetch_ahead(ahead);
@@ -109,9 +118,9 @@ CARNOT_INLINE void store_tiles(int groups, int panels, float* to, int64_t ld) {
 }
 
 // One tile of one part of K.
-CARNOT_INLINE void split_tile(int groups, int panels, const split_block_call* call, const char* a,
-                              const char* b, const split_steps* steps, float* sums, bool first,
-                              split_ahead* ahead) {
+CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_block_call* call,
+                              const char* a, const char* b, const split_steps* steps, float* sums,
+                              bool first, split_ahead* ahead) {
   const int64_t pitch = call->image->pitch, ld = call->sums_ld;
   float tile[kRows * kColumns] __attribute__((aligned(64)));
   AMX_BARRIER();
@@ -120,7 +129,8 @@ CARNOT_INLINE void split_tile(int groups, int panels, const split_block_call* ca
   if (groups > 1) _tile_zero(2);
   if (groups > 1 && panels > 1) _tile_zero(3);
   for (int64_t s = 0; s < steps->count; ++s) {
-    split_step(groups, panels, a + steps->a[s], pitch, b + steps->b[s], call->panel_bytes, ahead);
+    split_step(parts, groups, panels, a + steps->a[s], pitch, b + steps->b[s], call->panel_bytes,
+               ahead);
   }
   if (first) {
     store_tiles(groups, panels, sums, ld);
@@ -152,27 +162,29 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
   return steps;
 }
 
-static void split_tiles(const split_block_call* call, const split_steps* steps, int panels,
-                        const char* b, float* sums, bool first, split_ahead* ahead) {
+CARNOT_INLINE void split_tiles(int parts, const split_block_call* call, const split_steps* steps,
+                               int panels, const char* b, float* sums, bool first,
+                               split_ahead* ahead) {
   const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
   for (int64_t m = 0; m < rows; m += kRows) {
     const char* a = call->pixels + (call->m_begin + m) * pitch;
     float* to = sums + m * call->sums_ld;
     if (rows - m > kAmxRows && panels > 1)
-      split_tile(2, 2, call, a, b, steps, to, first, ahead);
+      split_tile(parts, 2, 2, call, a, b, steps, to, first, ahead);
     else if (rows - m > kAmxRows)
-      split_tile(2, 1, call, a, b, steps, to, first, ahead);
+      split_tile(parts, 2, 1, call, a, b, steps, to, first, ahead);
     else if (panels > 1)
-      split_tile(1, 2, call, a, b, steps, to, first, ahead);
+      split_tile(parts, 1, 2, call, a, b, steps, to, first, ahead);
     else
-      split_tile(1, 1, call, a, b, steps, to, first, ahead);
+      split_tile(parts, 1, 1, call, a, b, steps, to, first, ahead);
   }
 }
 
 // ---- blocks ----
 
 // Sums of a chunk of channels for columns [n0, n1).
-static void split_chunk(split_block_call* call, int64_t chunk, int64_t n0, int64_t n1) {
+CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk, int64_t n0,
+                               int64_t n1) {
   const carnot_conv2d_f32* c = call->image->conv;
   const int64_t c0 = chunk * call->image->channels,
                 channels = min_i64(call->image->channels, c->c - c0);
@@ -195,8 +207,8 @@ static void split_chunk(split_block_call* call, int64_t chunk, int64_t n0, int64
       ahead.lines = part.s1 < call->steps || n + kColumns < n1
                         ? (int)(steps.count * CARNOT_SPLIT_SLICE_BYTES / 64)
                         : 0;
-      ahead.step = (int)(ahead.lines / (tall * steps.count * 6) + 1);
-      split_tiles(call, &steps, panels, b, call->sums + (n - n0), chunk == 0 && part.s0 == 0,
+      ahead.step = (int)(ahead.lines / (tall * steps.count * parts * (parts + 1) / 2) + 1);
+      split_tiles(parts, call, &steps, panels, b, call->sums + (n - n0), chunk == 0 && part.s0 == 0,
                   &ahead);
     }
   }
@@ -236,8 +248,8 @@ static void split_finish(const split_block_call* call, int64_t n0, int64_t n1) {
 }
 
 // Output rows p0 .. p0 + rows - 1 of image n, of which outputs [m0, m1) of all are wanted.
-static void split_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
-                       int64_t m1, int64_t n0, int64_t n1) {
+CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, int64_t p0,
+                              int64_t rows, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   char pixels[kImageBytes] __attribute__((aligned(64)));
   float sums[kMostSums + kRows * kColumns] __attribute__((aligned(64)));
   const carnot_conv2d_f32* c = image->conv;
@@ -263,9 +275,9 @@ static void split_rows(const split_image* image, int64_t n, int64_t p0, int64_t 
     const int64_t to = min_i64(at + call.sums_ld, n1);
     for (int64_t chunk = 0; chunk < image->chunks; ++chunk) {
       if (at == n0 || image->chunks > 1) {
-        split_block(3, image, n, p0, rows, chunk * image->channels, pixels, &range);
+        split_block(parts, image, n, p0, rows, chunk * image->channels, pixels, &range);
       }
-      split_chunk(&call, chunk, at, to);
+      split_chunk(parts, &call, chunk, at, to);
     }
     if (split_is_exact(&range, &weights, c->r * c->s * c->c)) {
       split_finish(&call, at, to);
@@ -273,6 +285,16 @@ static void split_rows(const split_image* image, int64_t n, int64_t p0, int64_t 
       multiply_add(c, first + begin, first + end, at, to);
     }
   }
+}
+
+static void split6_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
+                        int64_t m1, int64_t n0, int64_t n1) {
+  split_rows(3, image, n, p0, rows, m0, m1, n0, n1);
+}
+
+static void split3_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
+                        int64_t m1, int64_t n0, int64_t n1) {
+  split_rows(2, image, n, p0, rows, m0, m1, n0, n1);
 }
 
 // Outputs [m0, m1) of all images.
@@ -284,7 +306,7 @@ static void split_outputs(const split_image* image, int64_t m0, int64_t m1, int6
   while (m0 < m1) {
     const int64_t row = m0 / c->q, n = row / c->p, p = row % c->p;
     const int64_t rows = min_i64(image->rows, c->p - p), end = min_i64(m1, (row + rows) * c->q);
-    split_rows(image, n, p, rows, m0, end, n0, n1);
+    (image->parts == 3 ? split6_rows : split3_rows)(image, n, p, rows, m0, end, n0, n1);
     m0 = end;
   }
   amx_end();

@@ -58,10 +58,10 @@ static void multiply_add(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int
 
 #include "kernel/cpu/gemm/gemm_loop_split.h"
 
-void CARNOT_KERNEL(conv2d_split_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
-                                     int64_t n1) {
+static void conv2d(const carnot_conv2d_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,
+                   int64_t n1) {
   split_image image;
-  if (split_image_init(&image, p, 3)) {
+  if (split_image_init(&image, p, parts)) {
     split_outputs(&image, m0, m1, n0, n1);
   } else {
     multiply_add(p, m0, m1, n0, n1);
@@ -69,8 +69,8 @@ void CARNOT_KERNEL(conv2d_split_f32)(const carnot_conv2d_f32* p, int64_t m0, int
 }
 
 // A matrix is an image of one column.
-void CARNOT_KERNEL(gemm_split_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
-                                   int64_t n1) {
+static void gemm(const carnot_gemm_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,
+                 int64_t n1) {
   const carnot_conv2d_f32 conv = {.n = 1,
                                   .h = p->m,
                                   .w = 1,
@@ -90,19 +90,41 @@ void CARNOT_KERNEL(gemm_split_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t
                                   .dst = p->c,
                                   .ld = p->ldc,
                                   .epilogue = p->epilogue};
-  CARNOT_KERNEL(conv2d_split_f32)(&conv, m0, m1, n0, n1);
+  conv2d(&conv, parts, m0, m1, n0, n1);
 }
 
 #else
 
-void CARNOT_KERNEL(gemm_split_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
-                                   int64_t n1) {
+static void gemm(const carnot_gemm_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,
+                 int64_t n1) {
+  (void)parts;
   GEMM_MACRO_KERNEL(gemm_with_ukernels_f32)(p, &CARNOT_KERNEL(gemm_ukernels_split), m0, m1, n0, n1);
 }
 
-void CARNOT_KERNEL(conv2d_split_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
-                                     int64_t n1) {
+static void conv2d(const carnot_conv2d_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,
+                   int64_t n1) {
+  (void)parts;
   GEMM_MACRO_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_ukernels_split), m0, m1, n0, n1);
 }
 
 #endif
+
+void CARNOT_KERNEL(gemm_split6_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
+                                    int64_t n1) {
+  gemm(p, 3, m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(gemm_split3_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
+                                    int64_t n1) {
+  gemm(p, 2, m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(conv2d_split6_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1,
+                                      int64_t n0, int64_t n1) {
+  conv2d(p, 3, m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(conv2d_split3_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1,
+                                      int64_t n0, int64_t n1) {
+  conv2d(p, 2, m0, m1, n0, n1);
+}
