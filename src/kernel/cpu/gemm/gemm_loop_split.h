@@ -13,8 +13,8 @@ enum {
   kPartSteps = 4,
   kRows = 2 * kAmxRows,
   kColumns = 2 * TILE_PANEL,
-  kMostColumns = 256,  // of a block
-  kMostSums = 48 << 10,
+  kMostColumns = 256,    // of a block
+  kMostSums = 48 << 10,  // floats
 };
 
 // Steps [s0, s1) of a chunk of channels.
@@ -30,7 +30,10 @@ typedef struct split_block_call {
   int64_t steps, steps_of_tap;    // of the chunk
   int64_t slice0, slices_of_tap;  // the first slice of the chunk; slices of a tap in all
   int64_t panel_bytes;
-  float* sums;
+  const int64_t* outputs;  // of m_begin and on: the row of dst, or -1
+  int64_t n_end;           // columns of the call
+  gemm_ukernel_f32 end;    // what is the same in all ends of sums
+  float* sums;             // unfinished ones; of two panels alone where there is one chunk
   int64_t sums_ld;
 } split_block_call;
 
@@ -117,10 +120,50 @@ CARNOT_INLINE void store_tiles(int groups, int panels, float* to, int64_t ld) {
   if (groups > 1 && panels > 1) _tile_stored(3, to + kAmxRows * ld + TILE_PANEL, bytes);
 }
 
+// Where a tile of one part of K goes.
+typedef struct split_target {
+  int64_t m, n;      // its first output, counted from m_begin, and its first column
+  float* sums;       // of the parts before and of this one
+  bool first, last;  // nothing is in |sums| yet; the result goes to dst
+} split_target;
+
+CARNOT_INLINE void add_tile(int groups, int panels, const float* tile, float* sums, int64_t ld) {
+  for (int i = 0; i < groups * kAmxRows; ++i) {
+    CARNOT_UNROLL
+    for (int j = 0; j < panels * TILE_PANEL; j += V_LANES) {
+      float* sum = sums + i * ld + j;
+      v_store(sum, v_add(v_load(sum), v_load(tile + i * kColumns + j)));
+    }
+  }
+}
+
+CARNOT_INLINE void finish_tile(int groups, int panels, const split_block_call* call,
+                               const split_target* to, const float* tile) {
+  const carnot_conv2d_f32* c = call->image->conv;
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const int64_t rows = min_i64(groups * kAmxRows, call->m_end - call->m_begin - to->m);
+  gemm_ukernel_f32 row = call->end;
+  row.columns = call->n_end - to->n;
+  row.bias = e->bias ? e->bias + to->n : NULL;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t m = call->outputs[to->m + i];
+    if (m < 0) continue;
+    row.c = c->dst + m * c->ld + to->n;
+    row.residual = e->residual ? e->residual + m * e->residual_ld + to->n : NULL;
+    vf32 acc[2];
+    CARNOT_UNROLL
+    for (int j = 0; j < panels; ++j) {
+      acc[j] = v_load(tile + i * kColumns + j * V_LANES);
+      if (!to->first) acc[j] = v_add(v_load(to->sums + i * call->sums_ld + j * V_LANES), acc[j]);
+    }
+    tile_finish(1, panels, &row, acc);
+  }
+}
+
 // One tile of one part of K.
 CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_block_call* call,
-                              const char* a, const char* b, const split_steps* steps, float* sums,
-                              bool first, split_ahead* ahead) {
+                              const char* a, const char* b, const split_steps* steps,
+                              const split_target* to, split_ahead* ahead) {
   const int64_t pitch = call->image->pitch, ld = call->sums_ld;
   float tile[kRows * kColumns] __attribute__((aligned(64)));
   AMX_BARRIER();
@@ -132,20 +175,13 @@ CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_blo
     split_step(parts, groups, panels, a + steps->a[s], pitch, b + steps->b[s], call->panel_bytes,
                ahead);
   }
-  if (first) {
-    store_tiles(groups, panels, sums, ld);
-    AMX_BARRIER();
-    return;
-  }
-  store_tiles(groups, panels, tile, kColumns);
+  const bool direct = to->first && !to->last;
+  store_tiles(groups, panels, direct ? to->sums : tile, direct ? ld : kColumns);
   AMX_BARRIER();
-  for (int i = 0; i < groups * kAmxRows; ++i) {
-    CARNOT_UNROLL
-    for (int j = 0; j < panels * TILE_PANEL; j += V_LANES) {
-      float* sum = sums + i * ld + j;
-      v_store(sum, v_add(v_load(sum), v_load(tile + i * kColumns + j)));
-    }
-  }
+  if (to->last)
+    finish_tile(groups, panels, call, to, tile);
+  else if (!direct)
+    add_tile(groups, panels, tile, to->sums, ld);
 }
 
 static split_steps steps_of(const split_block_call* call, const k_part* part) {
@@ -163,20 +199,18 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
 }
 
 CARNOT_INLINE void split_tiles(int parts, const split_block_call* call, const split_steps* steps,
-                               int panels, const char* b, float* sums, bool first,
-                               split_ahead* ahead) {
+                               int panels, const char* b, split_target to, split_ahead* ahead) {
   const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
-  for (int64_t m = 0; m < rows; m += kRows) {
-    const char* a = call->pixels + (call->m_begin + m) * pitch;
-    float* to = sums + m * call->sums_ld;
-    if (rows - m > kAmxRows && panels > 1)
-      split_tile(parts, 2, 2, call, a, b, steps, to, first, ahead);
-    else if (rows - m > kAmxRows)
-      split_tile(parts, 2, 1, call, a, b, steps, to, first, ahead);
+  for (; to.m < rows; to.m += kRows, to.sums += kRows * call->sums_ld) {
+    const char* a = call->pixels + (call->m_begin + to.m) * pitch;
+    if (rows - to.m > kAmxRows && panels > 1)
+      split_tile(parts, 2, 2, call, a, b, steps, &to, ahead);
+    else if (rows - to.m > kAmxRows)
+      split_tile(parts, 2, 1, call, a, b, steps, &to, ahead);
     else if (panels > 1)
-      split_tile(parts, 1, 2, call, a, b, steps, to, first, ahead);
+      split_tile(parts, 1, 2, call, a, b, steps, &to, ahead);
     else
-      split_tile(parts, 1, 1, call, a, b, steps, to, first, ahead);
+      split_tile(parts, 1, 1, call, a, b, steps, &to, ahead);
   }
 }
 
@@ -208,81 +242,92 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
                         ? (int)(steps.count * CARNOT_SPLIT_SLICE_BYTES / 64)
                         : 0;
       ahead.step = (int)(ahead.lines / (tall * steps.count * parts * (parts + 1) / 2) + 1);
-      split_tiles(parts, call, &steps, panels, b, call->sums + (n - n0), chunk == 0 && part.s0 == 0,
-                  &ahead);
+      const split_target to = {
+          .n = n,
+          .sums = call->sums + (call->image->chunks > 1 ? n - n0 : 0),
+          .first = chunk == 0 && part.s0 == 0,
+          .last = chunk == call->image->chunks - 1 && part.s1 == call->steps,
+      };
+      split_tiles(parts, call, &steps, panels, b, to, &ahead);
     }
   }
 }
 
-// Adds bias and residual to the sums of columns [n0, n1) and stores what is wanted of them.
-static void split_finish(const split_block_call* call, int64_t n0, int64_t n1) {
-  const carnot_conv2d_f32* c = call->image->conv;
+static bool in_registers(carnot_kernel_activation activation) {
+  return activation == CARNOT_KERNEL_ACTIVATION_RELU || activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+}
+
+static gemm_ukernel_f32 end_of_sums(const carnot_conv2d_f32* c) {
   const carnot_epilogue_f32* e = &c->epilogue;
-  gemm_ukernel_f32 row = {.row_count = 1, .ldc = c->ld, .residual_ld = e->residual_ld};
-  row.clip = e->activation == CARNOT_KERNEL_ACTIVATION_RELU ||
-             e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
-  row.lo = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->a : 0;
-  row.hi = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->b : INFINITY;
-  const bool after = e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !row.clip;
-  const int64_t width = call->image->width;
-  for (int64_t p = call->m_begin / width; p * width < call->m_end; ++p) {
-    const int64_t begin = max_i64(0, call->m_begin - p * width),
-                  end = min_i64(c->q, call->m_end - p * width);
-    const int64_t m = (call->n * c->p + call->p0 + p) * c->q;
-    for (int64_t q = begin; q < end; ++q) {
-      const float* sums = call->sums + (p * width + q - call->m_begin) * call->sums_ld;
-      for (int64_t n = n0; n < n1; n += TILE_PANEL) {
-        row.columns = n1 - n;
-        row.c = c->dst + (m + q) * c->ld + n;
-        row.bias = e->bias ? e->bias + n : NULL;
-        row.residual = e->residual ? e->residual + (m + q) * e->residual_ld + n : NULL;
-        vf32 acc[1] = {v_load(sums + (n - n0))};
-        tile_finish(1, 1, &row, acc);
-      }
-    }
-    if (after && end > begin) {
-      CARNOT_KERNEL(activate_f32)
-      (e->activation, e->a, e->b, c->dst + (m + begin) * c->ld + n0, c->ld, end - begin, n1 - n0);
-    }
+  const bool clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  return (gemm_ukernel_f32){.row_count = 1,
+                            .ldc = c->ld,
+                            .residual_ld = e->residual_ld,
+                            .clip = in_registers(e->activation),
+                            .lo = clip ? e->a : 0,
+                            .hi = clip ? e->b : INFINITY};
+}
+
+// Fills |outputs|; m_begin and m_end of |call| from outputs [begin, end) of the block.
+static void set_outputs(split_block_call* call, int64_t begin, int64_t end, int64_t* outputs) {
+  const carnot_conv2d_f32* c = call->image->conv;
+  const int64_t width = call->image->width, first = (call->n * c->p + call->p0) * c->q;
+  call->m_begin = begin / c->q * width + begin % c->q;
+  call->m_end = (end - 1) / c->q * width + (end - 1) % c->q + 1;
+  for (int64_t m = call->m_begin; m < call->m_end; ++m) {
+    const int64_t q = m % width;
+    outputs[m - call->m_begin] = q < c->q ? first + m / width * c->q + q : -1;
   }
+  call->outputs = outputs;
+}
+
+// Unfinished sums of one chunk of channels are those of two panels; of several, as many as fit.
+static int64_t columns_of_block(const split_block_call* call, int64_t columns) {
+  if (call->image->chunks == 1) return columns;
+  const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows * kRows;
+  const int64_t most = min_i64(kMostColumns, kMostSums / tall / kColumns * kColumns);
+  const int64_t blocks = (columns + most - 1) / most;
+  return ((columns + blocks - 1) / blocks + kColumns - 1) / kColumns * kColumns;
 }
 
 // Output rows p0 .. p0 + rows - 1 of image n, of which outputs [m0, m1) of all are wanted.
 CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, int64_t p0,
                               int64_t rows, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   char pixels[kImageBytes] __attribute__((aligned(64)));
-  float sums[kMostSums + kRows * kColumns] __attribute__((aligned(64)));
+  float sums[kMostSums] __attribute__((aligned(64)));
+  int64_t outputs[kMostOutputs];
   const carnot_conv2d_f32* c = image->conv;
-  const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0 - first, 0),
-                end = min_i64(m1 - first, rows * c->q), width = image->width;
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0, first),
+                end = min_i64(m1, first + rows * c->q);
   split_block_call call = {.image = image,
                            .n = n,
                            .p0 = p0,
                            .rows = rows,
-                           .m_begin = begin / c->q * width + begin % c->q,
-                           .m_end = (end - 1) / c->q * width + (end - 1) % c->q + 1,
                            .pixels = pixels,
                            .slices_of_tap = (c->c + kStepDepth - 1) / kStepDepth,
+                           .n_end = n1,
+                           .end = end_of_sums(c),
                            .sums = sums};
+  set_outputs(&call, begin - first, end - first, outputs);
   call.panel_bytes = c->r * c->s * call.slices_of_tap * CARNOT_SPLIT_SLICE_BYTES;
   const carnot_split_range weights = carnot_packed_split_range(c->r * c->s, c->c, c->k, c->weights);
-  const int64_t tall = (call.m_end - call.m_begin + kRows - 1) / kRows * kRows;
-  const int64_t most = min_i64(kMostColumns, kMostSums / tall / kColumns * kColumns);
-  const int64_t blocks = (n1 - n0 + most - 1) / most;
-  call.sums_ld = ((n1 - n0 + blocks - 1) / blocks + kColumns - 1) / kColumns * kColumns;
+  const int64_t columns = columns_of_block(&call, n1 - n0);
+  call.sums_ld = image->chunks == 1 ? kColumns : columns;
   split_range range = split_range_none();
-  for (int64_t at = n0; at < n1; at += call.sums_ld) {
-    const int64_t to = min_i64(at + call.sums_ld, n1);
-    for (int64_t chunk = 0; chunk < image->chunks; ++chunk) {
-      if (at == n0 || image->chunks > 1) {
-        split_block(parts, image, n, p0, rows, chunk * image->channels, pixels, &range);
-      }
-      split_chunk(parts, &call, chunk, at, to);
+  for (int64_t at = n0; at < n1; at += columns) {
+    const int64_t to = min_i64(at + columns, n1);
+    bool exact = true;
+    for (int64_t chunk = 0; chunk < image->chunks && exact; ++chunk) {
+      split_block(parts, image, n, p0, rows, chunk * image->channels, pixels, &range);
+      exact = split_is_exact(&range, &weights, c->r * c->s * c->c);
+      if (exact) split_chunk(parts, &call, chunk, at, to);
     }
-    if (split_is_exact(&range, &weights, c->r * c->s * c->c)) {
-      split_finish(&call, at, to);
-    } else {
-      multiply_add(c, first + begin, first + end, at, to);
+    if (!exact) {
+      multiply_add(c, begin, end, at, to);
+    } else if (e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !in_registers(e->activation)) {
+      CARNOT_KERNEL(activate_f32)
+      (e->activation, e->a, e->b, c->dst + begin * c->ld + at, c->ld, end - begin, to - at);
     }
   }
 }
