@@ -113,7 +113,9 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
                                                 geometry->n * planes * geometry->p * geometry->q,
                                                 p->filters / p->group, k);
   state->is_gemm = is_gemm(geometry);
-  if (carnot_packed_weights_split((carnot_weights_type)p->weights)) {
+  // AMX converts the pixels of a part at once.
+  if (carnot_packed_weights_split((carnot_weights_type)p->weights) ||
+      (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1)) {
     // Whole rows of pixels: parts convert as little twice as can be.
     state->partition = carnot_work_partition_make_tall(geometry->n * geometry->p * geometry->q,
                                                        p->filters / p->group, k,

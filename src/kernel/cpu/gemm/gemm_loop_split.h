@@ -10,7 +10,8 @@
 #include "kernel/cpu/gemm/split_image.h"
 
 enum {
-  kPartSteps = 4,
+  kPartSteps = 4,      // of three or two parts
+  kRoundedSteps = 16,  // of numbers rounded to one part
   kRows = 2 * kAmxRows,
   kColumns = 2 * TILE_PANEL,
   kMostColumns = 256,    // of a block
@@ -27,20 +28,20 @@ typedef struct split_block_call {
   int64_t n, p0, rows;     // image, first output row, output rows
   int64_t m_begin, m_end;  // outputs of the block that are wanted, counted over |width|
   const char* pixels;
-  int64_t steps, steps_of_tap;    // of the chunk
-  int64_t slice0, slices_of_tap;  // the first slice of the chunk; slices of a tap in all
-  int64_t panel_bytes;
-  const int64_t* outputs;  // of m_begin and on: the row of dst, or -1
-  int64_t n_end;           // columns of the call
-  gemm_ukernel_f32 end;    // what is the same in all ends of sums
-  float* sums;             // unfinished ones; of two panels alone where there is one chunk
+  int64_t steps, steps_of_tap;         // of the chunk
+  int64_t slice0, slices_of_tap;       // the first slice of the chunk; slices of a tap in all
+  int64_t slice_weights, panel_bytes;  // bytes of weights
+  const int64_t* outputs;              // of m_begin and on: the row of dst, or -1
+  int64_t n_end;                       // columns of the call
+  gemm_ukernel_f32 end;                // what is the same in all ends of sums
+  float* sums;  // unfinished ones; of two panels alone where there is one chunk
   int64_t sums_ld;
 } split_block_call;
 
 // Where the tiles of a tile row are, step by step.
 typedef struct split_steps {
   int64_t count;
-  int64_t a[kPartSteps], b[kPartSteps];  // bytes from the first row, and from the first panel
+  int64_t a[kRoundedSteps], b[kRoundedSteps];  // bytes from the first row, and from the first panel
 } split_steps;
 
 // Weights that the next tiles read, fetched beside the products of these.
@@ -84,6 +85,12 @@ CARNOT_INLINE void multiply(int groups, int panels) {
 CARNOT_INLINE void split_step(int parts, int groups, int panels, const char* a, int64_t pitch,
                               const char* b, int64_t panel, split_ahead* ahead) {
   load_a(groups, a, pitch);
+  if (parts == 1) {
+    load_b(panels, b, panel, 0);
+    multiply(groups, panels);
+    fetch_ahead(ahead);
+    return;
+  }
   if (parts > 2) {
     load_b(panels, b, panel, 2);
     multiply(groups, panels);
@@ -193,7 +200,7 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
                   at = (part->s0 + i) % call->steps_of_tap;
     steps.a[i] =
         tap_offset(image, call->rows, tap / image->conv->s, tap % image->conv->s) + at * slice;
-    steps.b[i] = (tap * call->slices_of_tap + call->slice0 + at) * CARNOT_SPLIT_SLICE_BYTES;
+    steps.b[i] = (tap * call->slices_of_tap + call->slice0 + at) * call->slice_weights;
   }
   return steps;
 }
@@ -226,20 +233,21 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
   call->steps = c->r * c->s * call->steps_of_tap;
   call->slice0 = c0 / kStepDepth;
   const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows;
+  const int64_t most = parts == 1 ? kRoundedSteps : kPartSteps;
   for (int64_t n = n0; n < n1; n += kColumns) {
     const int panels = n1 - n > TILE_PANEL ? 2 : 1;
     const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
     for (k_part part = {0, 0}; part.s1 < call->steps;) {
-      part.s0 = part.s1, part.s1 = min_i64(part.s0 + kPartSteps, call->steps);
+      part.s0 = part.s1, part.s1 = min_i64(part.s0 + most, call->steps);
       const split_steps steps = steps_of(call, &part);
       split_ahead ahead = {.panel = panels > 1 ? call->panel_bytes : 0};
       if (part.s1 < call->steps) {
-        ahead.at = b + steps.b[steps.count - 1] + CARNOT_SPLIT_SLICE_BYTES;
+        ahead.at = b + steps.b[steps.count - 1] + call->slice_weights;
       } else {
-        ahead.at = b + 2 * call->panel_bytes + call->slice0 * CARNOT_SPLIT_SLICE_BYTES;
+        ahead.at = b + 2 * call->panel_bytes + call->slice0 * call->slice_weights;
       }
       ahead.lines = part.s1 < call->steps || n + kColumns < n1
-                        ? (int)(steps.count * CARNOT_SPLIT_SLICE_BYTES / 64)
+                        ? (int)(steps.count * call->slice_weights / 64)
                         : 0;
       ahead.step = (int)(ahead.lines / (tall * steps.count * parts * (parts + 1) / 2) + 1);
       const split_target to = {
@@ -310,8 +318,11 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
                            .end = end_of_sums(c),
                            .sums = sums};
   set_outputs(&call, begin - first, end - first, outputs);
-  call.panel_bytes = c->r * c->s * call.slices_of_tap * CARNOT_SPLIT_SLICE_BYTES;
-  const carnot_split_range weights = carnot_packed_split_range(c->r * c->s, c->c, c->k, c->weights);
+  call.slice_weights = parts == 1 ? kTileBytes : CARNOT_SPLIT_SLICE_BYTES;
+  call.panel_bytes = c->r * c->s * call.slices_of_tap * call.slice_weights;
+  const carnot_split_range weights =
+      parts == 1 ? (carnot_split_range){1, 1}
+                 : carnot_packed_split_range(c->r * c->s, c->c, c->k, c->weights);
   const int64_t columns = columns_of_block(&call, n1 - n0);
   call.sums_ld = image->chunks == 1 ? kColumns : columns;
   split_range range = split_range_none();
@@ -320,7 +331,7 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
     bool exact = true;
     for (int64_t chunk = 0; chunk < image->chunks && exact; ++chunk) {
       split_block(parts, image, n, p0, rows, chunk * image->channels, pixels, &range);
-      exact = split_is_exact(&range, &weights, c->r * c->s * c->c);
+      exact = parts == 1 || split_is_exact(&range, &weights, c->r * c->s * c->c);
       if (exact) split_chunk(parts, &call, chunk, at, to);
     }
     if (!exact) {
@@ -330,6 +341,11 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
       (e->activation, e->a, e->b, c->dst + begin * c->ld + at, c->ld, end - begin, to - at);
     }
   }
+}
+
+static void rounded_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
+                         int64_t m1, int64_t n0, int64_t n1) {
+  split_rows(1, image, n, p0, rows, m0, m1, n0, n1);
 }
 
 static void split6_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
@@ -351,7 +367,9 @@ static void split_outputs(const split_image* image, int64_t m0, int64_t m1, int6
   while (m0 < m1) {
     const int64_t row = m0 / c->q, n = row / c->p, p = row % c->p;
     const int64_t rows = min_i64(image->rows, c->p - p), end = min_i64(m1, (row + rows) * c->q);
-    (image->parts == 3 ? split6_rows : split3_rows)(image, n, p, rows, m0, end, n0, n1);
+    (image->parts == 3   ? split6_rows
+     : image->parts == 2 ? split3_rows
+                         : rounded_rows)(image, n, p, rows, m0, end, n0, n1);
     m0 = end;
   }
   amx_end();

@@ -93,6 +93,15 @@ static void gemm(const carnot_gemm_f32* p, int parts, int64_t m0, int64_t m1, in
   conv2d(&conv, parts, m0, m1, n0, n1);
 }
 
+bool CARNOT_KERNEL(conv2d_rounded)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
+                                   int64_t n1) {
+  split_image image;
+  const bool pays = p->r * p->s > 1 && p->p * p->q >= kWantedOutputs;
+  if (!pays || p->c % kStepDepth || !split_image_init(&image, p, 1)) return false;
+  split_outputs(&image, m0, m1, n0, n1);
+  return true;
+}
+
 #else
 
 static void gemm(const carnot_gemm_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,

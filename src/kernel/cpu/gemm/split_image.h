@@ -111,6 +111,10 @@ CARNOT_INLINE void split_pixel(int parts, const float* src, int64_t count, char*
     const int64_t left = count - k;
     const __m512 low = v_load_upto(src + k, left);
     const __m512 high = left > 16 ? v_load_upto(src + k + 16, left - 16) : v_zero();
+    if (parts == 1) {
+      _mm512_store_si512(dst, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+      continue;
+    }
     split_range_add(range, low), split_range_add(range, high);
     __m512i pairs[3];
     split_pairs(parts, low, high, pairs);
