@@ -23,6 +23,10 @@ static const problem kProblems[] = {
     {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
     {2, 3, 2, 4, 1, 20, 5, 7, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
     {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 13, 14, 64, 1, 40, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_SIGMOID, true, false},
+    {2, 27, 26, 32, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 12, 12, 416, 1, 17, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
+    {1, 33, 31, 32, 2, 17, 4, 3, 3, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
 
 static int64_t out_size(int64_t in, int64_t filter, const problem* p) {

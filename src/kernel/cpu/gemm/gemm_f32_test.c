@@ -29,6 +29,7 @@ static const problem kProblems[] = {
     {6, 700, 300, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false},
     {33, 64, 96, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false},
     {128, 40, 777, 1, CARNOT_KERNEL_ACTIVATION_RELU, false, true, true},
+    {170, 270, 500, 0, CARNOT_KERNEL_ACTIVATION_TANH, true, true, false},
 };
 
 typedef struct operands {
@@ -284,6 +285,31 @@ static void check_extremes(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// Three products: what they leave out is below 2^-14 of the sizes, and 2^-17 of the result's norm.
+static void check_split3(const carnot_cpu_kernels* kernels) {
+  const problem p = {37, 70, 300, 3, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false};
+  operands o;
+  operands_init(&p, kernels, WEIGHTS_SPLIT, &o);
+  const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+  kernels->gemm_split3_f32(&gemm, 0, p.m, 0, p.n);
+  double error = 0, norm = 0;
+  for (int64_t m = 0; m < p.m; ++m) {
+    for (int64_t n = 0; n < p.n; ++n) {
+      double want = (double)o.bias[n] + o.residual[m * o.ldc + n], size = fabs(want);
+      for (int64_t k = 0; k < p.k; ++k) {
+        const double term = (double)o.a[m * o.lda + k] * o.b[k * p.n + n];
+        want += term, size += fabs(term);
+      }
+      const double got = o.c[m * o.ldc + n];
+      check_near((float)got, want, 0x1p-14 * size, "split3", m, n);
+      error += (got - want) * (got - want), norm += want * want;
+    }
+  }
+  print_message("split3: %.2g\n", sqrt(error / norm));
+  assert_true(sqrt(error / norm) < 0x1p-17);
+  operands_deinit(&o);
+}
+
 static void check_types(const carnot_cpu_kernels* kernels) {
   for (weights_type type = 0; type < WEIGHTS_TYPE_COUNT; ++type) {
     check_gemm(kernels, type);
@@ -328,6 +354,7 @@ static void check_matmul(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_gemm(void** state) { (void)state, for_each_isa(check_types); }
+static void test_split3(void** state) { (void)state, for_each_isa(check_split3); }
 static void test_extremes(void** state) { (void)state, for_each_isa(check_extremes); }
 static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }
 static void test_matmul(void** state) { (void)state, for_each_isa(check_matmul); }
