@@ -372,9 +372,9 @@ static void test_unpack(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),   cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_matmul), cmocka_unit_test(test_long_sums),
-      cmocka_unit_test(test_unpack),
+      cmocka_unit_test(test_gemm),      cmocka_unit_test(test_split3),
+      cmocka_unit_test(test_extremes),  cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_long_sums), cmocka_unit_test(test_unpack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
