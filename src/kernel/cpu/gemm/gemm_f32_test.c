@@ -285,7 +285,8 @@ static void check_extremes(const carnot_cpu_kernels* kernels) {
   }
 }
 
-// Three products: what they leave out is below 2^-14 of the sizes, and 2^-17 of the result's norm.
+// Three products: what they leave out is below 2^-14 of the sizes; relative to the L2 norm of the
+// result it is 4e-6.
 static void check_split3(const carnot_cpu_kernels* kernels) {
   const problem p = {37, 70, 300, 3, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false};
   operands o;
@@ -306,7 +307,7 @@ static void check_split3(const carnot_cpu_kernels* kernels) {
     }
   }
   print_message("split3: %.2g\n", sqrt(error / norm));
-  assert_true(sqrt(error / norm) < 0x1p-17);
+  assert_true(sqrt(error / norm) < 8e-6);
   operands_deinit(&o);
 }
 

@@ -5,12 +5,14 @@
 
 enum { kPanel = 16, kSlice = 32, kParts = 3, kPairs = kSlice / 2, kTile = kPairs * kPanel * 2 };
 
-// Infinity is its first part; so is NaN, quieted, as its first part alone could be infinite.
+// Infinity is its first part; so is NaN, quieted, as its first part alone could be infinite. What
+// would round to infinity is truncated.
 static void split(float x, uint16_t parts[kParts]) {
   for (int i = 0; i < kParts; ++i) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if (isnan(x)) bits |= 0x400000;
+    if ((bits & 0x7fffffff) < 0x7f7f8000) bits += 0x8000;
     parts[i] = (uint16_t)(bits >> 16);
     bits &= 0xffff0000;
     float part;

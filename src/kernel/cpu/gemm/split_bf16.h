@@ -1,4 +1,5 @@
-// Splitting of float32 numbers in three bfloat16 parts, x = x0 + x1 + x2 exactly, by truncation.
+// Splitting of float32 numbers in bfloat16 parts: in three by truncation, x = x0 + x1 + x2 exactly,
+// or in two that are nearest to x and to what x0 leaves of it.
 // Private to the kernels that multiply the parts.
 #ifndef CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
 #define CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
@@ -43,8 +44,8 @@ static inline double split_least(const split_range* r) {
 // nothing is infinite or NaN, nothing overflows, and no part of a product is subnormal, which the
 // tile instructions take for zero.
 static inline bool split_is_exact(const split_range* a, const carnot_split_range* b, int64_t k) {
-  const double greatest = split_greatest(a) * b->greatest, least = split_least(a) * b->least;
-  return greatest * (double)k < 0x1p126 && least >= 0x1p-100;
+  const double greatest = split_greatest(a), least = split_least(a) * b->least;
+  return greatest < 0x1p127 && greatest * b->greatest * (double)k < 0x1p126 && least >= 0x1p-100;
 }
 
 // 16 pairs (low, high) as |parts| vectors of pairs of bfloat16, low in the lower halves.
@@ -52,7 +53,11 @@ CARNOT_INLINE void split_pairs(int parts, __m512 low, __m512 high, __m512i* out)
   const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
   CARNOT_UNROLL
   for (int i = 0; i < parts; ++i) {
-    const __m512i l = (__m512i)low, h = (__m512i)high;
+    __m512i l = (__m512i)low, h = (__m512i)high;
+    if (parts == 2) {
+      l = _mm512_add_epi32(l, _mm512_set1_epi32(0x8000));
+      h = _mm512_add_epi32(h, _mm512_set1_epi32(0x8000));
+    }
     // (l >> 16) | (h & upper)
     out[i] = _mm512_ternarylogic_epi32(_mm512_srli_epi32(l, 16), h, upper, 0xf8);
     low = _mm512_sub_ps(low, (__m512)_mm512_and_si512(l, upper));
