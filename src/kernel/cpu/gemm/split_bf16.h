@@ -4,6 +4,8 @@
 #ifndef CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
 #define CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
 
+#if defined(__AMX_BF16__)
+
 #include <math.h>
 
 #include "kernel/cpu/common/simd.h"
@@ -65,4 +67,5 @@ CARNOT_INLINE void split_pairs(int parts, __m512 low, __m512 high, __m512i* out)
   }
 }
 
+#endif
 #endif

@@ -10,6 +10,8 @@
 #ifndef CARNOT_KERNEL_CPU_GEMM_SPLIT_IMAGE_H_
 #define CARNOT_KERNEL_CPU_GEMM_SPLIT_IMAGE_H_
 
+#if defined(__AMX_BF16__)
+
 #include "kernel/cpu/conv/conv2d_f32.h"
 #include "kernel/cpu/gemm/amx_tiles.h"
 #include "kernel/cpu/gemm/split_bf16.h"
@@ -157,4 +159,5 @@ CARNOT_INLINE void split_block(int parts, const split_image* image, int64_t n, i
   *out_range = range;
 }
 
+#endif
 #endif
