@@ -1,6 +1,7 @@
 // Matrix products and convolutions.
 #include "kernel/cpu/gemm/pack_f32.h"
 #include "kernel/cpu/gemm/pack_half.h"
+#include "kernel/cpu/gemm/pack_split.h"
 #include "kernel_bench.h"
 
 typedef struct gemm_call {
@@ -13,8 +14,15 @@ static void run_gemm(void* argument) {
   c->run(&c->gemm, 0, c->gemm.m, 0, c->gemm.n);
 }
 
-// Packed weights of any type: bf16 has the most elements.
+// Packed weights of 2, 4 or 6 bytes (float32 in parts): bf16 has the most elements.
 static float* packed_weights(int64_t taps, int64_t depth, int64_t n, int bytes) {
+  if (bytes == 6) {
+    float* wide = floats(carnot_packed_k1n16_count(taps * depth, n));
+    float* split = floats(carnot_packed_split_bytes(taps, depth, n) / 4);
+    carnot_pack_k32n16_bf16x3(taps, depth, n, wide, split);
+    free(wide);
+    return split;
+  }
   const int64_t count = carnot_packed_k2n16_count(taps, depth, n);
   float* x = floats(count * bytes / 4);
   uint16_t* halves = (uint16_t*)x;
@@ -100,6 +108,8 @@ static void bench_gemm_dequant(const bench* b) {
 void bench_gemm(const bench* b) {
   bench_gemm_dequant(b);
   bench_gemm_type(b, "gemm_f32", b->kernels->gemm_f32, 4);
+  bench_gemm_type(b, "gemm_split6_f32", b->kernels->gemm_split6_f32, 6);
+  bench_gemm_type(b, "gemm_split3_f32", b->kernels->gemm_split3_f32, 6);
   bench_gemm_type(b, "gemm_f16", b->kernels->gemm_f16, 2);
   bench_gemm_type(b, "gemm_bf16", b->kernels->gemm_bf16, 2);
 }
@@ -163,6 +173,8 @@ static void bench_conv_type(const bench* b, const char* name, carnot_conv2d_f32_
 
 void bench_conv(const bench* b) {
   bench_conv_type(b, "conv2d_f32", b->kernels->conv2d_f32, 4);
+  bench_conv_type(b, "conv2d_split6_f32", b->kernels->conv2d_split6_f32, 6);
+  bench_conv_type(b, "conv2d_split3_f32", b->kernels->conv2d_split3_f32, 6);
   bench_conv_type(b, "conv2d_f16", b->kernels->conv2d_f16, 2);
   bench_conv_type(b, "conv2d_bf16", b->kernels->conv2d_bf16, 2);
 }

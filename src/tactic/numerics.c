@@ -20,6 +20,10 @@ double carnot_numerics_bound(carnot_numerics numerics, carnot_dtype dtype, carno
   if (!carnot_dtype_is_float(dtype)) return 0;
   // Each product and each addition rounds once.
   double sum = (double)(k + 1) * unit_roundoff(dtype == CARNOT_DTYPE_F64 ? 53 : 24);
+  // Parts by truncation: x1 < 2^-7 x, x2 < 2^-15 x; nearest ones half of that. What is left out of
+  // a product is at most x1 y2 + x2 y1 + x2 y2 of six, and x1 y1 + x2 y + x y2 of three.
+  if (numerics == CARNOT_NUMERICS_SPLIT6) return sum + 0x1p-21;
+  if (numerics == CARNOT_NUMERICS_SPLIT3) return sum + 0x1p-16 + 0x1p-15;
   if (numerics != CARNOT_NUMERICS_HALF) return sum;
   double operand = unit_roundoff(precision == CARNOT_DTYPE_BF16 ? 8 : 11);
   return 2 * operand + operand * operand + sum;

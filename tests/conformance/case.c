@@ -157,7 +157,7 @@ static carnot_status* make_engine(const carnot_graph* graph, const case_options*
   config.disabled_pass_count = options->disabled_pass != NULL;
   config.isa = options->isa;
   config.level = options->level;
-  config.typing.f16 = config.typing.bf16 = options->half;
+  config.typing.f16 = config.typing.bf16 = config.fast_fp32 = options->half;
   config.pins = options->pins;
   config.user = options->user;
   CARNOT_TRY(carnot_device_choose(options->backend, &config.device));

@@ -13,7 +13,7 @@ typedef struct case_options {
   int isa, level;             // isa -1: this machine's
   const char* backend;        // "cpu", or an accelerator
   bool time;                  // --every-tactic prints times
-  bool half;                  // layers of float32 may compute in float16 and bfloat16
+  bool half;                  // layers of float32 may compute in float16, bfloat16 and fewer parts
   bool (*pins)(void* user, const carnot_tactic* tactic);  // as in carnot_build_config
   void* user;
 } case_options;

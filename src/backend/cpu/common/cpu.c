@@ -134,6 +134,25 @@ carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int6
   return partition;
 }
 
+enum { kTallRows = 192, kWideColumns = 192 };
+
+carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
+                                                      int64_t row_unit) {
+  const double work = (double)m * (double)n * (double)k;
+  const int64_t wanted =
+      work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+  const int64_t rows = carnot_max_i64(1, carnot_min_i64(wanted, m / kTallRows));
+  const int64_t columns =
+      carnot_min_i64(carnot_ceildiv(wanted, rows),
+                     carnot_max_i64(rows < kLeastParts ? kLeastParts : 1, n / kWideColumns));
+  carnot_work_partition partition = {.m = m, .n = n};
+  partition.m_part = piece(m, row_unit, rows);
+  partition.n_part = piece(n, kColumnUnit, columns);
+  partition.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, partition.m_part)));
+  partition.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, partition.n_part)));
+  return partition;
+}
+
 int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements) {
   int64_t least = carnot_max_i64(1, (1 << 14) / carnot_max_i64(1, row_elements));
   return carnot_max_i64(least, carnot_ceildiv(rows, 64));

@@ -22,6 +22,13 @@
                            .precision = CARNOT_DTYPE_F16, .lossless_f16_weights = true, \
                            __VA_ARGS__)
 
+// Float32 by products of BF16 parts on AMX: six, as exact as float32, and three.
+#define CARNOT_CPU_SPLIT_TACTICS(family, ...)                                                   \
+  CARNOT_CPU_TACTIC(family##_split6_f32, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_SPLIT6, \
+                    __VA_ARGS__);                                                               \
+  CARNOT_CPU_TACTIC(family##_split3_f32, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_SPLIT3, \
+                    __VA_ARGS__)
+
 // BF16 dot products, on the levels that have the instructions.
 #define CARNOT_CPU_NATIVE_BF16_TACTICS(family, ...)                                    \
   CARNOT_CPU_TACTIC(family, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_HALF,       \

@@ -1,31 +1,47 @@
-// Packed weights in float32, FP16 and BF16: sizes, conversion, kernels.
+// Packed weights by type: sizes, conversion, kernels.
 #include "backend/cpu/common/packed_weights.h"
 
 #include <math.h>
 
 #include "kernel/cpu/gemm/pack_half.h"
+#include "kernel/cpu/gemm/pack_split.h"
 
-const char* carnot_packed_weights_packing(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F16    ? "k1n16 f16"
-         : dtype == CARNOT_DTYPE_BF16 ? "k2n16 bf16"
-                                      : "k1n16 f32";
+carnot_weights_type carnot_packed_weights_type(const carnot_tactic* tactic) {
+  if (tactic->numerics == CARNOT_NUMERICS_SPLIT6) return CARNOT_WEIGHTS_SPLIT6;
+  if (tactic->numerics == CARNOT_NUMERICS_SPLIT3) return CARNOT_WEIGHTS_SPLIT3;
+  if (tactic->takes_bf16) return CARNOT_WEIGHTS_BF16_TILES;
+  return tactic->precision == CARNOT_DTYPE_F16    ? CARNOT_WEIGHTS_F16
+         : tactic->precision == CARNOT_DTYPE_BF16 ? CARNOT_WEIGHTS_BF16
+                                                  : CARNOT_WEIGHTS_F32;
 }
 
-bool carnot_packed_weights_known(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F32 || dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16;
+const char* carnot_packed_weights_packing(carnot_weights_type type) {
+  return type == CARNOT_WEIGHTS_F16          ? "k1n16 f16"
+         : type == CARNOT_WEIGHTS_BF16       ? "k2n16 bf16"
+         : type == CARNOT_WEIGHTS_BF16_TILES ? "k2n16d32 bf16"
+         : carnot_packed_weights_split(type) ? "k32n16 bf16x3"
+                                             : "k1n16 f32";
 }
 
-size_t carnot_packed_weights_bytes(carnot_dtype dtype, carnot_packed_weights_shape shape) {
+size_t carnot_packed_weights_bytes(carnot_weights_type type, carnot_packed_weights_shape shape) {
+  if (carnot_packed_weights_split(type))
+    return (size_t)carnot_packed_split_bytes(shape.taps, shape.depth, shape.n);
   int64_t count = carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n);
-  if (dtype == CARNOT_DTYPE_F32) return (size_t)count * sizeof(float);
-  if (dtype == CARNOT_DTYPE_BF16)
+  if (type == CARNOT_WEIGHTS_F32) return (size_t)count * sizeof(float);
+  if (type == CARNOT_WEIGHTS_BF16)
     count = carnot_packed_k2n16_count(shape.taps, shape.depth, shape.n);
+  if (type == CARNOT_WEIGHTS_BF16_TILES)
+    count = carnot_packed_k2n16d32_count(shape.taps, shape.depth, shape.n);
   return (size_t)count * sizeof(uint16_t);
 }
 
-void carnot_packed_weights_pack(carnot_dtype dtype, carnot_packed_weights_shape shape,
+void carnot_packed_weights_pack(carnot_weights_type type, carnot_packed_weights_shape shape,
                                 const float* k1n16, void* packed) {
-  if (dtype == CARNOT_DTYPE_BF16)
+  if (carnot_packed_weights_split(type))
+    carnot_pack_k32n16_bf16x3(shape.taps, shape.depth, shape.n, k1n16, packed);
+  else if (type == CARNOT_WEIGHTS_BF16_TILES)
+    carnot_pack_k2n16d32_bf16(shape.taps, shape.depth, shape.n, k1n16, packed);
+  else if (type == CARNOT_WEIGHTS_BF16)
     carnot_pack_k2n16_bf16(shape.taps, shape.depth, shape.n, k1n16, packed);
   else
     carnot_pack_k1n16_f16(carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n), k1n16,
@@ -51,31 +67,48 @@ static bool beyond_f16(const float* x, int64_t count, float* out_greatest) {
   return greatest >= 65520;
 }
 
+// What BF16 parts do not hold exactly, and what tile instructions do not multiply as floats.
+static bool beyond_parts(const float* x, int64_t count, float* out_found) {
+  for (int64_t i = 0; i < count; i++) {
+    *out_found = x[i];
+    if (!isfinite(x[i]) || (x[i] != 0 && fabsf(x[i]) < 0x1p-100f)) return true;
+  }
+  return false;
+}
+
 const char* carnot_packed_weights_reject(const carnot_problem* problem,
-                                         const carnot_tensor* weights, carnot_dtype dtype,
+                                         const carnot_tensor* weights, carnot_weights_type type,
                                          char* reason, size_t size) {
-  if (dtype != CARNOT_DTYPE_F16) return NULL;
   const float* x = weights->data;
   int64_t count = carnot_tensor_count(weights);
+  float found;
+  if (carnot_packed_weights_split(type))
+    return beyond_parts(x, count, &found)
+               ? carnot_because(reason, size, "a weight of %g is not split in parts", found)
+               : NULL;
+  if (type != CARNOT_WEIGHTS_F16) return NULL;
   if (problem->exact_f16)
     return exact_in_f16(x, count) ? NULL
                                   : "float16 is not allowed here and would round the weights";
-  float greatest;
-  if (beyond_f16(x, count, &greatest))
-    return carnot_because(reason, size, "a weight of %g is beyond float16 (65504)", greatest);
+  if (beyond_f16(x, count, &found))
+    return carnot_because(reason, size, "a weight of %g is beyond float16 (65504)", found);
   return NULL;
 }
 
 carnot_gemm_f32_fn* carnot_packed_weights_gemm(const carnot_cpu_kernels* kernels,
-                                               carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F16    ? kernels->gemm_f16
-         : dtype == CARNOT_DTYPE_BF16 ? kernels->gemm_bf16
-                                      : kernels->gemm_f32;
+                                               carnot_weights_type type) {
+  return type == CARNOT_WEIGHTS_F16      ? kernels->gemm_f16
+         : type == CARNOT_WEIGHTS_BF16   ? kernels->gemm_bf16
+         : type == CARNOT_WEIGHTS_SPLIT6 ? kernels->gemm_split6_f32
+         : type == CARNOT_WEIGHTS_SPLIT3 ? kernels->gemm_split3_f32
+                                         : kernels->gemm_f32;
 }
 
 carnot_conv2d_f32_fn* carnot_packed_weights_conv2d(const carnot_cpu_kernels* kernels,
-                                                   carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F16    ? kernels->conv2d_f16
-         : dtype == CARNOT_DTYPE_BF16 ? kernels->conv2d_bf16
-                                      : kernels->conv2d_f32;
+                                                   carnot_weights_type type) {
+  return type == CARNOT_WEIGHTS_F16      ? kernels->conv2d_f16
+         : type == CARNOT_WEIGHTS_BF16   ? kernels->conv2d_bf16
+         : type == CARNOT_WEIGHTS_SPLIT6 ? kernels->conv2d_split6_f32
+         : type == CARNOT_WEIGHTS_SPLIT3 ? kernels->conv2d_split3_f32
+                                         : kernels->conv2d_f32;
 }

@@ -1,4 +1,5 @@
-// Storage types of packed weights: float32, or FP16 or BF16, which kernels convert or multiply.
+// Storage types of packed weights: float32, whole or in BF16 parts, FP16 and BF16, which kernels
+// convert or multiply.
 #ifndef CARNOT_BACKEND_CPU_COMMON_PACKED_WEIGHTS_H_
 #define CARNOT_BACKEND_CPU_COMMON_PACKED_WEIGHTS_H_
 
@@ -9,30 +10,42 @@ typedef struct carnot_packed_weights_shape {
   int64_t taps, depth, n;
 } carnot_packed_weights_shape;
 
-// The type in which |tactic| stores its weights: the precision that it computes in, else float32.
-static inline carnot_dtype carnot_packed_weights_dtype(const carnot_tactic* tactic) {
-  return tactic->precision == CARNOT_DTYPE_INVALID ? CARNOT_DTYPE_F32 : tactic->precision;
+// Stored in engines.
+typedef enum carnot_weights_type {
+  CARNOT_WEIGHTS_F32 = CARNOT_DTYPE_F32,
+  CARNOT_WEIGHTS_F16 = CARNOT_DTYPE_F16,
+  CARNOT_WEIGHTS_BF16 = CARNOT_DTYPE_BF16,
+  CARNOT_WEIGHTS_SPLIT6 = 64,     // float32 in three parts, of whose products six count
+  CARNOT_WEIGHTS_SPLIT3 = 65,     // the same, three count
+  CARNOT_WEIGHTS_BF16_TILES = 66  // of tactics that take BF16 operands, for tile instructions
+} carnot_weights_type;
+
+// The type in which |tactic| stores its weights, by its numerics, precision and operands.
+carnot_weights_type carnot_packed_weights_type(const carnot_tactic* tactic);
+// The packing's name: "k1n16 f32", "k1n16 f16", "k2n16 bf16", "k2n16d32 bf16" or
+// "k32n16 bf16x3".
+const char* carnot_packed_weights_packing(carnot_weights_type type);
+// In BF16 parts, for tile instructions.
+static inline bool carnot_packed_weights_split(carnot_weights_type type) {
+  return type == CARNOT_WEIGHTS_SPLIT6 || type == CARNOT_WEIGHTS_SPLIT3;
 }
-// The packing's name: "k1n16 f32", "k1n16 f16" or "k2n16 bf16".
-const char* carnot_packed_weights_packing(carnot_dtype dtype);
-// True for the three types that have a packing.
-bool carnot_packed_weights_known(carnot_dtype dtype);
 // Bytes of the packed weights.
-size_t carnot_packed_weights_bytes(carnot_dtype dtype, carnot_packed_weights_shape shape);
-// Converts to FP16 or BF16. |packed| has carnot_packed_weights_bytes; |k1n16|: packed as float32.
-void carnot_packed_weights_pack(carnot_dtype dtype, carnot_packed_weights_shape shape,
+size_t carnot_packed_weights_bytes(carnot_weights_type type, carnot_packed_weights_shape shape);
+// Converts to any type but float32. |packed| has carnot_packed_weights_bytes; |k1n16|: packed as
+// float32.
+void carnot_packed_weights_pack(carnot_weights_type type, carnot_packed_weights_shape shape,
                                 const float* k1n16, void* packed);
 
-// Why the constant |weights| may not be kept in |dtype|: values beyond float16, or inexact ones
-// where only exact ones may. NULL: they may.
+// Why the constant |weights| may not be kept in |type|: values beyond float16, inexact ones where
+// only exact ones may, or numbers that parts do not hold. NULL: they may.
 const char* carnot_packed_weights_reject(const carnot_problem* problem,
-                                         const carnot_tensor* weights, carnot_dtype dtype,
+                                         const carnot_tensor* weights, carnot_weights_type type,
                                          char* reason, size_t size);
 
 // The kernels over weights of this type.
 carnot_gemm_f32_fn* carnot_packed_weights_gemm(const carnot_cpu_kernels* kernels,
-                                               carnot_dtype dtype);
+                                               carnot_weights_type type);
 carnot_conv2d_f32_fn* carnot_packed_weights_conv2d(const carnot_cpu_kernels* kernels,
-                                                   carnot_dtype dtype);
+                                                   carnot_weights_type type);
 
 #endif  // CARNOT_BACKEND_CPU_COMMON_PACKED_WEIGHTS_H_

@@ -6,7 +6,7 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 
-enum { kLeastPairChannels = 8 };
+enum { kLeastPairChannels = 8, kLeastSplitChannels = 16 };
 
 // ---- build ----
 
@@ -22,22 +22,22 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
-static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* reason,
-                             size_t size) {
-  const char* why = conv_reject(problem, reason, size);
-  if (why) return why;
-  const carnot_operand_desc* w = carnot_conv_weights(problem);
-  if (dtype == CARNOT_DTYPE_BF16 && w->dims[1] < kLeastPairChannels)
-    return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
-                          (long long)w->dims[1], kLeastPairChannels);
-  return carnot_packed_weights_reject(problem, w->tensor, dtype, reason, size);
+// Channels of a tap that fill a pair or, in parts, half of a tile's depth.
+static int64_t least_channels(carnot_weights_type type) {
+  if (carnot_packed_weights_split(type)) return kLeastSplitChannels;
+  return type == CARNOT_WEIGHTS_BF16 ? kLeastPairChannels : 1;
 }
 
-static const char* conv_f16_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject_as(problem, CARNOT_DTYPE_F16, reason, size);
-}
-static const char* conv_bf16_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject_as(problem, CARNOT_DTYPE_BF16, reason, size);
+static const char* packed_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = conv_reject(problem, reason, size);
+  if (why) return why;
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+  const carnot_operand_desc* w = carnot_conv_weights(problem);
+  if (w->dims[1] < least_channels(type))
+    return carnot_because(reason, size, "%lld channels a tap, takes %lld and more",
+                          (long long)w->dims[1], (long long)least_channels(type));
+  if (carnot_packed_weights_split(type) && w->rank > 4) return "a window of three dimensions";
+  return carnot_packed_weights_reject(problem, w->tensor, type, reason, size);
 }
 
 static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
@@ -45,39 +45,29 @@ static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
                                        p->filters / p->group};
 }
 
-static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dtype,
-                                 carnot_prepared* out) {
+static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
   carnot_conv_params* p;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
-  p->weights = (int32_t)dtype;
+  p->weights = (int32_t)type;
   const carnot_operand_desc* w = carnot_conv_weights(problem);
   const carnot_packed_weights_shape shape = weights_shape(p);
-  size_t bytes = carnot_packed_weights_bytes(dtype, shape);
+  size_t bytes = carnot_packed_weights_bytes(type, shape);
   void *packed, *wide;
-  CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(dtype),
+  CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(type),
                                        bytes * (size_t)p->group, &packed));
-  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_DTYPE_F32, shape),
+  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape),
                            "weights before packing", &wide));
   const float* weights = w->tensor->data;
   for (int64_t g = 0; g < p->group; g++) {
     char* to = (char*)packed + (size_t)g * bytes;
-    bool half = dtype != CARNOT_DTYPE_F32;
+    bool wider = type != CARNOT_WEIGHTS_F32;
     carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
-                               weights + g * shape.n * shape.depth * shape.taps, half ? wide : to);
-    if (half) carnot_packed_weights_pack(dtype, shape, wide, to);
+                               weights + g * shape.n * shape.depth * shape.taps, wider ? wide : to);
+    if (wider) carnot_packed_weights_pack(type, shape, wide, to);
   }
   free(wide);
   return NULL;
-}
-
-static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return prepare_as(problem, CARNOT_DTYPE_F32, out);
-}
-static carnot_status* conv_f16_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return prepare_as(problem, CARNOT_DTYPE_F16, out);
-}
-static carnot_status* conv_bf16_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return prepare_as(problem, CARNOT_DTYPE_BF16, out);
 }
 
 // ---- load and run ----
@@ -87,11 +77,12 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
   CARNOT_TRY(carnot_conv_check_params(step, 3, &p));
   CARNOT_CHECK(p->channels <= CARNOT_CONV_MAX_CHANNELS, INVALID_MODEL, "%lld channels",
                (long long)p->channels);
-  CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
-               "packed weights of type %d", p->weights);
+  CARNOT_CHECK(p->weights == (int32_t)carnot_packed_weights_type(step->tactic), INVALID_MODEL,
+               "packed weights of type %d, must be %d", p->weights,
+               (int)carnot_packed_weights_type(step->tactic));
   CARNOT_CHECK(carnot_conv_taps(p) <= INT32_MAX, INVALID_MODEL, "a window of %lld elements",
                (long long)carnot_conv_taps(p));
-  size_t bytes = carnot_packed_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
+  size_t bytes = carnot_packed_weights_bytes((carnot_weights_type)p->weights, weights_shape(p));
   return carnot_conv_check_packed(step, (size_t)p->group * bytes);
 }
 
@@ -123,6 +114,14 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
                                                 geometry->n * planes * geometry->p * geometry->q,
                                                 p->filters / p->group, k);
   state->is_gemm = is_gemm(geometry);
+  // AMX converts the pixels of a part at once.
+  if (carnot_packed_weights_split((carnot_weights_type)p->weights) ||
+      (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1)) {
+    // Whole rows of pixels: parts convert as little twice as can be.
+    state->partition = carnot_work_partition_make_tall(geometry->n * geometry->p * geometry->q,
+                                                       p->filters / p->group, k,
+                                                       state->is_gemm ? 32 : geometry->q);
+  }
   return NULL;
 }
 
@@ -160,10 +159,10 @@ static void conv_part(void* argument, int64_t part) {
                             .ld = geometry->ld};
   conv.src = (const float*)run->inputs[0].data + group * channels;
   conv.dst = (float*)run->outputs[0].data + group * filters;
-  const carnot_dtype dtype = (carnot_dtype)p->weights;
+  const carnot_weights_type type = (carnot_weights_type)p->weights;
   const carnot_packed_weights_shape shape = weights_shape(p);
   conv.weights =
-      (const char*)run->weights + (size_t)group * carnot_packed_weights_bytes(dtype, shape);
+      (const char*)run->weights + (size_t)group * carnot_packed_weights_bytes(type, shape);
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             run->bias ? run->bias + group * filters : NULL, &conv.epilogue);
   if (conv.epilogue.residual) conv.epilogue.residual += group * filters;
@@ -179,9 +178,9 @@ static void conv_part(void* argument, int64_t part) {
                             .c = conv.dst,
                             .ldc = conv.ld,
                             .epilogue = conv.epilogue};
-    carnot_packed_weights_gemm(run->kernels, dtype)(&gemm, m0, m1, n0, n1);
+    carnot_packed_weights_gemm(run->kernels, type)(&gemm, m0, m1, n0, n1);
   } else {
-    carnot_packed_weights_conv2d(run->kernels, dtype)(&conv, m0, m1, n0, n1);
+    carnot_packed_weights_conv2d(run->kernels, type)(&conv, m0, m1, n0, n1);
   }
   carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, run->outputs[0].data,
                            geometry->ld, m0, m1, group * filters + n0, group * filters + n1);
@@ -199,18 +198,16 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* state,
 }
 
 static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  carnot_conv_work(problem, 4, out_flops, out_bytes);
-}
-static void half_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  carnot_conv_work(problem, 2, out_flops, out_bytes);
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+  const int bytes = type == CARNOT_WEIGHTS_F32 ? 4 : carnot_packed_weights_split(type) ? 6 : 2;
+  carnot_conv_work(problem, bytes, out_flops, out_bytes);
 }
 
-#define CONV_TACTIC                                                             \
-  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .validate = conv_validate, \
-  .uses_input = carnot_conv_uses_input, .configure = conv_configure, .run = conv_run_all
-CARNOT_CPU_TACTICS(conv_f32, CONV_TACTIC, .reject = conv_reject, .prepare = conv_prepare,
-                   .work = conv_work);
-CARNOT_CPU_F16_TACTICS(conv_f16, CONV_TACTIC, .reject = conv_f16_reject,
-                       .prepare = conv_f16_prepare, .work = half_work);
-CARNOT_CPU_BF16_TACTICS(conv_bf16, CONV_TACTIC, .reject = conv_bf16_reject,
-                        .prepare = conv_bf16_prepare, .work = half_work);
+#define CONV_TACTIC                                                                         \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = packed_reject,               \
+  .prepare = conv_prepare, .validate = conv_validate, .uses_input = carnot_conv_uses_input, \
+  .configure = conv_configure, .run = conv_run_all, .work = conv_work
+CARNOT_CPU_TACTICS(conv_f32, CONV_TACTIC);
+CARNOT_CPU_SPLIT_TACTICS(conv, CONV_TACTIC);
+CARNOT_CPU_F16_TACTICS(conv_f16, CONV_TACTIC);
+CARNOT_CPU_BF16_TACTICS(conv_bf16, CONV_TACTIC);

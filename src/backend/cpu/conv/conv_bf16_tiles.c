@@ -2,13 +2,19 @@
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
 enum { kLeastGroupChannels = 16, kMostGroups = 8 };
 
-static int64_t packed_count(const carnot_conv_params* p) {
-  return carnot_packed_k2n16d32_count(carnot_conv_taps(p), p->channels / p->group,
-                                      p->filters / p->group);
+static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
+  return (carnot_packed_weights_shape){carnot_conv_taps(p), p->channels / p->group,
+                                       p->filters / p->group};
+}
+
+// Of one group.
+static size_t packed_bytes(const carnot_conv_params* p) {
+  return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES, weights_shape(p));
 }
 
 // ---- build ----
@@ -60,18 +66,21 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_conv_params* p;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
-  p->weights = CARNOT_DTYPE_BF16;
-  const int64_t taps = carnot_conv_taps(p), depth = p->channels / p->group,
-                n = p->filters / p->group, count = packed_count(p);
+  p->weights = CARNOT_WEIGHTS_BF16_TILES;
+  const carnot_packed_weights_shape shape = weights_shape(p);
+  const size_t bytes = packed_bytes(p);
   void *packed, *wide;
-  CARNOT_TRY(carnot_conv_alloc_weights(out, "k2n16d32 bf16",
-                                       (size_t)(count * p->group) * sizeof(uint16_t), &packed));
-  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(taps * depth, n), sizeof(float),
-                           "weights before packing", &wide));
+  CARNOT_TRY(carnot_conv_alloc_weights(out,
+                                       carnot_packed_weights_packing(CARNOT_WEIGHTS_BF16_TILES),
+                                       bytes * (size_t)p->group, &packed));
+  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n),
+                           sizeof(float), "weights before packing", &wide));
   const float* weights = carnot_conv_weights(problem)->tensor->data;
   for (int64_t g = 0; g < p->group; g++) {
-    carnot_pack_conv_k1n16_f32(n, depth, taps, weights + g * n * depth * taps, wide);
-    carnot_pack_k2n16d32_bf16(taps, depth, n, wide, (uint16_t*)packed + g * count);
+    carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
+                               weights + g * shape.n * shape.depth * shape.taps, wide);
+    carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide,
+                               (char*)packed + (size_t)g * bytes);
   }
   free(wide);
   return NULL;
@@ -82,7 +91,7 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
 static carnot_status* conv_validate(const carnot_step_view* step) {
   const carnot_conv_params* p = NULL;
   CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
-  CARNOT_CHECK(p->channels <= CARNOT_CONV_MAX_CHANNELS && p->weights == CARNOT_DTYPE_BF16,
+  CARNOT_CHECK(p->channels <= CARNOT_CONV_MAX_CHANNELS && p->weights == CARNOT_WEIGHTS_BF16_TILES,
                INVALID_MODEL, "%lld channels, weights of type %d", (long long)p->channels,
                p->weights);
   CARNOT_CHECK(carnot_conv_taps(p) <= CARNOT_BF16_TILES_MAX_TAPS, INVALID_MODEL,
@@ -91,7 +100,7 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
   CARNOT_CHECK(p->group == 1 || (p->group <= kMostGroups && p->filters / p->group % 16 == 0),
                INVALID_MODEL, "%lld filters in %lld groups", (long long)p->filters,
                (long long)p->group);
-  return carnot_conv_check_packed(step, (size_t)(packed_count(p) * p->group) * sizeof(uint16_t));
+  return carnot_conv_check_packed(step, packed_bytes(p) * (size_t)p->group);
 }
 
 typedef struct conv_state {
@@ -130,7 +139,7 @@ typedef struct conv_run {
   const carnot_conv_params* params;
   const conv_state* state;
   const carnot_operand *inputs, *outputs;
-  const uint16_t* weights;
+  const char* weights;
   const float* bias;
   char* workspace;
 } conv_run;
@@ -153,7 +162,7 @@ static void conv_part(void* argument, int64_t part) {
   call.conv.src = element(&run->inputs[0], group * channels);
   call.conv.dst = element(&run->outputs[0], group * filters);
   call.scratch = run->workspace + part * run->state->scratch;
-  call.conv.weights = run->weights + group * packed_count(p);
+  call.conv.weights = run->weights + (size_t)group * packed_bytes(p);
   carnot_epilogue_plan_bind(plan, run->inputs, run->bias ? run->bias + group * filters : NULL,
                             &call.conv.epilogue);
   if (plan->residual >= 0) {

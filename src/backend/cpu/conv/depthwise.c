@@ -20,10 +20,10 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   const carnot_operand_desc* w = carnot_conv_weights(problem);
   int64_t taps = carnot_conv_taps(p);
   void* packed;
-  p->weights = CARNOT_DTYPE_F32;
+  p->weights = CARNOT_WEIGHTS_F32;
   size_t bytes = (size_t)carnot_packed_k1n16_count(taps, p->channels) * sizeof(float);
-  CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(CARNOT_DTYPE_F32), bytes,
-                                       &packed));
+  CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(CARNOT_WEIGHTS_F32),
+                                       bytes, &packed));
   carnot_pack_k1n16_f32(taps, p->channels, w->tensor->data, 1, taps, packed);
   return NULL;
 }

@@ -89,7 +89,7 @@ static const char* table_reject(carnot_problem* problem, char* reason, size_t si
   if (why) return why;
   if (!carnot_is_f32_constant(&problem->inputs[0])) return "the table is not constant float32";
   return carnot_packed_weights_reject(problem, problem->inputs[0].tensor,
-                                      problem->tactic->precision, reason, size);
+                                      carnot_packed_weights_type(problem->tactic), reason, size);
 }
 
 static carnot_status* table_prepare(const carnot_problem* problem, carnot_prepared* out) {

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/common/isa_variants.h"
 
-enum { kMaxColumns = 1 << 18 };
+enum { kMaxColumns = 1 << 18, kLeastSplitRows = 8, kSplitRowUnit = 32 };
 
 const char* carnot_cpu_gemm_take_c(const carnot_problem* problem, const carnot_gemm_problem* gemm,
                                    int64_t n, float* bias) {
@@ -53,12 +53,16 @@ static const char* read_region(const carnot_problem* problem, carnot_gemm_proble
 // Whether the weights may have the type of the tactic's precision.
 static const char* reject_weights(const carnot_problem* problem, const carnot_gemm_problem* gemm,
                                   char* reason, size_t size) {
-  const carnot_dtype dtype = carnot_packed_weights_dtype(problem->tactic);
-  if (dtype == CARNOT_DTYPE_F32) return NULL;
-  if (dtype == CARNOT_DTYPE_F16 && gemm->alpha != 1)
-    return "alpha goes into the weights, which float16 may not hold";
-  return carnot_packed_weights_reject(problem, problem->inputs[gemm->b].tensor, dtype, reason,
-                                      size);
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+  if (type == CARNOT_WEIGHTS_F32) return NULL;
+  if (type != CARNOT_WEIGHTS_BF16 && type != CARNOT_WEIGHTS_BF16_TILES && gemm->alpha != 1)
+    return "alpha goes into the weights, which the type may not hold";
+  const carnot_operand_desc* a = &problem->inputs[gemm->a];
+  const int64_t rows = carnot_dims_count(a->dims, a->rank - 1);
+  if (carnot_packed_weights_split(type) && rows >= 0 && rows < kLeastSplitRows)
+    return carnot_because(reason, size, "%lld rows, takes %d and more", (long long)rows,
+                          kLeastSplitRows);
+  return carnot_packed_weights_reject(problem, problem->inputs[gemm->b].tensor, type, reason, size);
 }
 
 const char* carnot_cpu_gemm_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -86,16 +90,8 @@ static void pack_wide(const carnot_cpu_gemm_params* p, const float* b, float* pa
   for (int64_t i = 0; i < count && p->alpha != 1; i++) packed[i] *= p->alpha;
 }
 
-// Tiles take k2n16d32; other kernels the packing of their weights' type.
-static size_t packed_bytes(const carnot_tactic* tactic, const carnot_cpu_gemm_params* p) {
-  return tactic->takes_bf16
-             ? (size_t)carnot_packed_k2n16d32_count(1, p->k, p->n) * sizeof(uint16_t)
-             : carnot_packed_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
-}
-
-static carnot_status* pack_weights(const carnot_tactic* tactic, const carnot_cpu_gemm_params* p,
-                                   const float* b, void* packed) {
-  if (p->weights == CARNOT_DTYPE_F32) {
+static carnot_status* pack_weights(const carnot_cpu_gemm_params* p, const float* b, void* packed) {
+  if (p->weights == CARNOT_WEIGHTS_F32) {
     pack_wide(p, b, packed);
     return NULL;
   }
@@ -103,16 +99,13 @@ static carnot_status* pack_weights(const carnot_tactic* tactic, const carnot_cpu
   CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(p->k, p->n), sizeof(float),
                            "weights before packing", &wide));
   pack_wide(p, b, wide);
-  if (tactic->takes_bf16)
-    carnot_pack_k2n16d32_bf16(1, p->k, p->n, wide, packed);
-  else
-    carnot_packed_weights_pack((carnot_dtype)p->weights, weights_shape(p), wide, packed);
+  carnot_packed_weights_pack((carnot_weights_type)p->weights, weights_shape(p), wide, packed);
   free(wide);
   return NULL;
 }
 
 carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  const carnot_dtype dtype = carnot_packed_weights_dtype(problem->tactic);
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
   const carnot_operand_desc* b = &problem->inputs[problem->region->nodes[0].inputs[1]];
   void *params, *bias, *packed;
   CARNOT_TRY(
@@ -124,16 +117,15 @@ carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_pre
   carnot_gemm_problem gemm;
   const char* why = read_region(problem, &gemm, p, bias, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  p->weights = (int32_t)dtype;
-  size_t bytes = packed_bytes(problem->tactic, p);
+  p->weights = (int32_t)type;
+  size_t bytes = carnot_packed_weights_bytes(type, weights_shape(p));
   CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
   packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  CARNOT_TRY(pack_weights(problem->tactic, p, b->tensor->data, packed));
+  CARNOT_TRY(pack_weights(p, b->tensor->data, packed));
   out->params = p;
   out->param_bytes = sizeof(*p);
   out->constant_count = 2;
-  out->constants[0].packing =
-      problem->tactic->takes_bf16 ? "k2n16d32 bf16" : carnot_packed_weights_packing(dtype);
+  out->constants[0].packing = carnot_packed_weights_packing(type);
   out->constants[0].data = packed;
   out->constants[0].bytes = bytes;
   out->constants[1].packing = "dense f32";
@@ -180,9 +172,10 @@ carnot_status* carnot_cpu_gemm_validate_packed(const carnot_step_view* step) {
   const carnot_cpu_gemm_params* p = step->params;
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < (int64_t)1 << 31 && p->n <= kMaxColumns,
                INVALID_MODEL, "a matrix of [%lld,%lld]", (long long)p->k, (long long)p->n);
-  CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
-               "packed weights of type %d", p->weights);
-  size_t wanted = packed_bytes(step->tactic, p);
+  CARNOT_CHECK(p->weights == (int32_t)carnot_packed_weights_type(step->tactic), INVALID_MODEL,
+               "packed weights of type %d, must be %d", p->weights,
+               (int)carnot_packed_weights_type(step->tactic));
+  size_t wanted = carnot_packed_weights_bytes((carnot_weights_type)p->weights, weights_shape(p));
   CARNOT_CHECK(
       step->constant_bytes[0] == wanted && step->constant_bytes[1] >= (size_t)p->n * sizeof(float),
       INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
@@ -222,8 +215,11 @@ carnot_status* carnot_cpu_gemm_configure(const carnot_step_view* step, const car
                                          size_t* out_workspace_bytes) {
   const carnot_cpu_gemm_params* p = step->params;
   *out_workspace_bytes = 0;
+  carnot_cpu_gemm_state* state = memory;
   const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
-  CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, p, a, &outputs[0], memory));
+  CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, p, a, &outputs[0], state));
+  if (carnot_packed_weights_split((carnot_weights_type)p->weights))
+    state->partition = carnot_work_partition_make_tall(state->m, p->n, p->k, kSplitRowUnit);
   return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->n);
 }
 
@@ -238,7 +234,7 @@ static void gemm_part(void* argument, int64_t part) {
                             p->has_bias ? run->step->constants[1] : NULL, &gemm.epilogue);
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->state->partition, part, &m0, &m1, &n0, &n1);
-  carnot_packed_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
+  carnot_packed_weights_gemm(run->kernels, (carnot_weights_type)p->weights)(&gemm, m0, m1, n0, n1);
   carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, gemm.c, p->n, m0, m1, n0,
                            n1);
 }
@@ -268,8 +264,9 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
 }
 
 static void gemm_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const bool half = carnot_packed_weights_dtype(problem->tactic) != CARNOT_DTYPE_F32;
-  carnot_cpu_gemm_work(problem, /*b_bytes=*/half ? 2 : 4, out_flops, out_bytes);
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+  const int b_bytes = type == CARNOT_WEIGHTS_F32 ? 4 : carnot_packed_weights_split(type) ? 6 : 2;
+  carnot_cpu_gemm_work(problem, b_bytes, out_flops, out_bytes);
 }
 
 #define GEMM_TACTIC                                                                                \
@@ -277,5 +274,6 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
   .validate = carnot_cpu_gemm_validate_packed, .uses_input = carnot_cpu_gemm_uses_input,           \
   .configure = carnot_cpu_gemm_configure, .run = gemm_run_all, .work = gemm_work
 CARNOT_CPU_TACTICS(gemm_f32, GEMM_TACTIC);
+CARNOT_CPU_SPLIT_TACTICS(gemm, GEMM_TACTIC);
 CARNOT_CPU_F16_TACTICS(gemm_f16, GEMM_TACTIC);
 CARNOT_CPU_BF16_TACTICS(gemm_bf16, GEMM_TACTIC);

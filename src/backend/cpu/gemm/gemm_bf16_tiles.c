@@ -59,7 +59,7 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
   const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
   const carnot_conv2d_bf16_tiles call =
       call_of(state->m, p->k, p->n, a->format.dtype == CARNOT_DTYPE_BF16);
-  CARNOT_CHECK(p->weights == CARNOT_DTYPE_BF16 && carnot_conv2d_bf16_tiles_fits(&call),
+  CARNOT_CHECK(p->weights == CARNOT_WEIGHTS_BF16_TILES && carnot_conv2d_bf16_tiles_fits(&call),
                INVALID_MODEL, "rows of %lld elements do not fit in L2", (long long)p->k);
   *out_workspace_bytes = scratch_of(&call) * (size_t)carnot_work_partition_count(&state->partition);
   return NULL;

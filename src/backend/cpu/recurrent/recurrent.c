@@ -69,9 +69,9 @@ static const char* read_problem(const carnot_problem* problem, carnot_cpu_recurr
 static const char* recurrent_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cpu_recurrent_params p;
   const char* why = read_problem(problem, &p, reason, size);
-  const carnot_dtype dtype = carnot_packed_weights_dtype(problem->tactic);
-  for (uint32_t i = kW; i <= kR && !why && dtype != CARNOT_DTYPE_F32; i++)
-    why = carnot_packed_weights_reject(problem, constant_of(problem, i), dtype, reason, size);
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+  for (uint32_t i = kW; i <= kR && !why && type != CARNOT_WEIGHTS_F32; i++)
+    why = carnot_packed_weights_reject(problem, constant_of(problem, i), type, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
@@ -95,17 +95,17 @@ static carnot_status* add_constant(carnot_prepared* out, int at, const char* pac
 }
 
 // The transpose of |rows| [n, depth].
-static carnot_status* pack(carnot_dtype dtype, carnot_packed_weights_shape shape, const float* rows,
-                           void* packed) {
-  if (dtype == CARNOT_DTYPE_F32) {
+static carnot_status* pack(carnot_weights_type type, carnot_packed_weights_shape shape,
+                           const float* rows, void* packed) {
+  if (type == CARNOT_WEIGHTS_F32) {
     carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, packed);
     return NULL;
   }
   void* wide;
-  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_DTYPE_F32, shape),
+  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape),
                            "weights before packing", &wide));
   carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, wide);
-  carnot_packed_weights_pack(dtype, shape, wide, packed);
+  carnot_packed_weights_pack(type, shape, wide, packed);
   free(wide);
   return NULL;
 }
@@ -115,10 +115,11 @@ static carnot_status* pack_r(const carnot_cpu_recurrent_params* p, const float* 
   for (int64_t d = 0; d < p->directions; d++) {
     const float* from = r + d * rows * p->hidden;
     char* to = packed + (size_t)d * carnot_cpu_recurrent_r_bytes(p);
-    CARNOT_TRY(pack((carnot_dtype)p->weights, carnot_cpu_recurrent_r_shape(p, first), from, to));
-    CARNOT_TRY(pack((carnot_dtype)p->weights, carnot_cpu_recurrent_r_shape(p, p->gates - first),
-                    from + first * p->hidden * p->hidden,
-                    to + carnot_cpu_recurrent_first_r_bytes(p)));
+    CARNOT_TRY(
+        pack((carnot_weights_type)p->weights, carnot_cpu_recurrent_r_shape(p, first), from, to));
+    CARNOT_TRY(
+        pack((carnot_weights_type)p->weights, carnot_cpu_recurrent_r_shape(p, p->gates - first),
+             from + first * p->hidden * p->hidden, to + carnot_cpu_recurrent_first_r_bytes(p)));
   }
   return NULL;
 }
@@ -138,7 +139,7 @@ static void split_bias(const carnot_cpu_recurrent_params* p, const float* bias, 
 }
 
 static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  const carnot_dtype dtype = carnot_packed_weights_dtype(problem->tactic);
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
   void* params;
   CARNOT_TRY(
       carnot_arena_try(out->arena, 1, sizeof(carnot_cpu_recurrent_params), "parameters", &params));
@@ -148,18 +149,18 @@ static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_pr
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = p;
   out->param_bytes = sizeof(*p);
-  p->weights = (int32_t)dtype;
+  p->weights = (int32_t)type;
   void *w, *r, *input_bias, *state_bias;
-  const char* packing = carnot_packed_weights_packing(dtype);
+  const char* packing = carnot_packed_weights_packing(type);
   size_t bias_bytes = (size_t)carnot_cpu_recurrent_columns(p) * sizeof(float);
   out->constant_count = kConstants;
   CARNOT_TRY(
-      add_constant(out, kPackedW, packing, carnot_packed_weights_bytes(dtype, shape_of_w(p)), &w));
+      add_constant(out, kPackedW, packing, carnot_packed_weights_bytes(type, shape_of_w(p)), &w));
   CARNOT_TRY(add_constant(out, kPackedR, packing,
                           (size_t)p->directions * carnot_cpu_recurrent_r_bytes(p), &r));
   CARNOT_TRY(add_constant(out, kInputBias, "dense f32", bias_bytes, &input_bias));
   CARNOT_TRY(add_constant(out, kStateBias, "dense f32", bias_bytes, &state_bias));
-  CARNOT_TRY(pack(dtype, shape_of_w(p), constant_of(problem, kW)->data, w));
+  CARNOT_TRY(pack(type, shape_of_w(p), constant_of(problem, kW)->data, w));
   CARNOT_TRY(pack_r(p, constant_of(problem, kR)->data, r));
   const carnot_tensor* bias = constant_of(problem, kBias);
   memset(input_bias, 0, bias_bytes);
@@ -187,15 +188,17 @@ static carnot_status* recurrent_validate(const carnot_step_view* step) {
                INVALID_MODEL, "%d directions of [%lld,%lld]", p->directions, (long long)p->hidden,
                (long long)p->input);
   size_t columns = (size_t)carnot_cpu_recurrent_columns(p) * sizeof(float);
-  CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
-               "packed weights of type %d", p->weights);
-  CARNOT_CHECK(step->constant_bytes[kPackedW] ==
-                       carnot_packed_weights_bytes((carnot_dtype)p->weights, shape_of_w(p)) &&
-                   step->constant_bytes[kPackedR] ==
-                       (size_t)p->directions * carnot_cpu_recurrent_r_bytes(p) &&
-                   step->constant_bytes[kInputBias] == columns &&
-                   step->constant_bytes[kStateBias] == columns,
-               INVALID_MODEL, "packed weights have other sizes than the parameters say");
+  CARNOT_CHECK(p->weights == (int32_t)carnot_packed_weights_type(step->tactic), INVALID_MODEL,
+               "packed weights of type %d, must be %d", p->weights,
+               (int)carnot_packed_weights_type(step->tactic));
+  CARNOT_CHECK(
+      step->constant_bytes[kPackedW] ==
+              carnot_packed_weights_bytes((carnot_weights_type)p->weights, shape_of_w(p)) &&
+          step->constant_bytes[kPackedR] ==
+              (size_t)p->directions * carnot_cpu_recurrent_r_bytes(p) &&
+          step->constant_bytes[kInputBias] == columns &&
+          step->constant_bytes[kStateBias] == columns,
+      INVALID_MODEL, "packed weights have other sizes than the parameters say");
   CARNOT_CHECK(node->input_count >= 3 && node->inputs[kX] < step->input_count, INVALID_MODEL,
                "the step has no input");
   for (uint32_t i = kInitialH; i <= kMask; i++)

@@ -44,13 +44,13 @@ static inline carnot_packed_weights_shape carnot_cpu_recurrent_r_shape(
 // Bytes of R^T of a direction: the first gates, then the others.
 static inline size_t carnot_cpu_recurrent_first_r_bytes(const carnot_cpu_recurrent_params* p) {
   return carnot_packed_weights_bytes(
-      (carnot_dtype)p->weights,
+      (carnot_weights_type)p->weights,
       carnot_cpu_recurrent_r_shape(p, carnot_cpu_recurrent_first_gates(p)));
 }
 static inline size_t carnot_cpu_recurrent_r_bytes(const carnot_cpu_recurrent_params* p) {
   return carnot_cpu_recurrent_first_r_bytes(p) +
          carnot_packed_weights_bytes(
-             (carnot_dtype)p->weights,
+             (carnot_weights_type)p->weights,
              carnot_cpu_recurrent_r_shape(p, p->gates - carnot_cpu_recurrent_first_gates(p)));
 }
 

@@ -115,7 +115,7 @@ static void input_part(void* argument, int64_t part) {
                           .ldc = columns,
                           .epilogue = {.bias = run->step->constants[kInputBias]}};
   carnot_work_partition_part(&run->state->partition, part, &m0, &m1, &n0, &n1);
-  carnot_packed_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
+  carnot_packed_weights_gemm(run->kernels, (carnot_weights_type)p->weights)(&gemm, m0, m1, n0, n1);
 }
 
 #define FN1(f, d, x)                            \
@@ -191,7 +191,8 @@ static void project(const sequences* q, const float* a, int64_t from, int64_t ga
   else
     gemm.epilogue.bias =
         (const float*)q->run->step->constants[kStateBias] + q->direction * p->gates * h + from * h;
-  carnot_packed_weights_gemm(q->run->kernels, (carnot_dtype)p->weights)(&gemm, 0, q->count, 0, n);
+  carnot_packed_weights_gemm(q->run->kernels, (carnot_weights_type)p->weights)(&gemm, 0, q->count,
+                                                                               0, n);
 }
 
 static void advance(const sequences* q, const float* x, int64_t x_ld) {

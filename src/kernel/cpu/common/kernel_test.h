@@ -21,6 +21,7 @@
 #include "kernel/cpu/common/machine.h"
 #include "kernel/cpu/gemm/pack_f32.h"
 #include "kernel/cpu/gemm/pack_half.h"
+#include "kernel/cpu/gemm/pack_split.h"
 
 // Calls |check| with the table of every level that build and machine have; says which.
 static inline void for_each_isa(void (*check)(const carnot_cpu_kernels*)) {
@@ -73,9 +74,10 @@ static inline void buffer_free(float* data) {
   munmap((char*)(data + count) - bytes, bytes + kPage);
 }
 
-// Types of packed weights, and what a kernel makes of them.
+// Types of packed weights, and what a kernel makes of them. SPLIT: float32 in BF16 parts.
 typedef enum weights_type {
   WEIGHTS_F32,
+  WEIGHTS_SPLIT,
   WEIGHTS_F16,
   WEIGHTS_BF16,
   WEIGHTS_TYPE_COUNT
@@ -103,11 +105,14 @@ static inline float* pack_as(weights_type type, int64_t taps, int64_t depth, int
                              const float* k1n16) {
   const int64_t count = carnot_packed_k1n16_count(taps * depth, n);
   const int64_t pairs = carnot_packed_k2n16_count(taps, depth, n);
-  float* packed = buffer(type == WEIGHTS_F32   ? count
-                         : type == WEIGHTS_F16 ? count / 2
-                                               : pairs / 2,
+  const int64_t split = carnot_packed_split_bytes(taps, depth, n) / (int64_t)sizeof(float);
+  float* packed = buffer(type == WEIGHTS_F32     ? count
+                         : type == WEIGHTS_SPLIT ? split
+                         : type == WEIGHTS_F16   ? count / 2
+                                                 : pairs / 2,
                          0);
   if (type == WEIGHTS_F32) memcpy(packed, k1n16, (size_t)count * sizeof *packed);
+  if (type == WEIGHTS_SPLIT) carnot_pack_k32n16_bf16x3(taps, depth, n, k1n16, packed);
   if (type == WEIGHTS_F16) carnot_pack_k1n16_f16(count, k1n16, (uint16_t*)packed);
   if (type == WEIGHTS_BF16) carnot_pack_k2n16_bf16(taps, depth, n, k1n16, (uint16_t*)packed);
   return packed;

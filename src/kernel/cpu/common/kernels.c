@@ -22,6 +22,7 @@ extern carnot_depthwise_u8s8_fn carnot_depthwise_u8s8_avx512vnni;
 #define KERNEL_BF16(name) .name = CARNOT_KERNEL(name),
 #if defined(__AMX_INT8__)
 #define KERNEL_AMX_INT8(name) .name = CARNOT_KERNEL(name),
+#define KERNEL_AMX(name)      .name = CARNOT_KERNEL(name),
 #endif
 #else
 #define KERNEL_VNNI(name) .name = CARNOT_KERNEL(name),

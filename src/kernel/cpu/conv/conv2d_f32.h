@@ -43,5 +43,7 @@ typedef struct carnot_conv2d_f32 {
 typedef void carnot_conv2d_f32_fn(const carnot_conv2d_f32* conv, int64_t m0, int64_t m1, int64_t n0,
                                   int64_t n1);
 typedef carnot_conv2d_f32_fn carnot_conv2d_f16_fn, carnot_conv2d_bf16_fn;
+// As the GEMMs of these names (gemm_f32.h).
+typedef carnot_conv2d_f32_fn carnot_conv2d_split6_f32_fn, carnot_conv2d_split3_f32_fn;
 
 #endif

@@ -15,12 +15,17 @@ static const problem kProblems[] = {
     {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
     {2, 3, 2, 4, 1, 20, 5, 7, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
     {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 13, 14, 64, 1, 40, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_SIGMOID, true, false},
+    {2, 27, 26, 32, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 12, 12, 416, 1, 17, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
+    {1, 33, 31, 32, 2, 17, 4, 3, 3, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
 
 static carnot_conv2d_f32_fn* conv_fn(const carnot_cpu_kernels* kernels, weights_type type) {
-  return type == WEIGHTS_F16    ? kernels->conv2d_f16
-         : type == WEIGHTS_BF16 ? kernels->conv2d_bf16
-                                : kernels->conv2d_f32;
+  return type == WEIGHTS_F16     ? kernels->conv2d_f16
+         : type == WEIGHTS_BF16  ? kernels->conv2d_bf16
+         : type == WEIGHTS_SPLIT ? kernels->conv2d_split6_f32
+                                 : kernels->conv2d_f32;
 }
 
 static void check_type(const carnot_cpu_kernels* kernels, weights_type type) {
@@ -59,7 +64,7 @@ static void check_conv(const carnot_cpu_kernels* kernels) {
 }
 
 // K = 4,608: relative to the L2 norm of the result one chain of additions has an error of 1.2e-6.
-static void check_long_sums(const carnot_cpu_kernels* kernels) {
+static void check_long_sums_of(const carnot_cpu_kernels* kernels, weights_type type) {
   static const problem problems[] = {
       {1, 7, 7, 512, 1, 19, 3, 3, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
       {1, 9, 7, 513, 1, 17, 3, 3, 2, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
@@ -75,8 +80,11 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
     for (int64_t g = 0; g < p->groups; ++g) {
       const float* weights = o.weights + g * p->k * p->c * p->r * p->s;
       carnot_pack_conv_k1n16_f32(p->k, p->c, p->r * p->s, weights, o.packed);
-      const carnot_conv2d_f32 conv = conv_of(p, &o, g);
-      kernels->conv2d_f32(&conv, 0, pixels, 0, p->k);
+      carnot_conv2d_f32 conv = conv_of(p, &o, g);
+      float* packed = pack_as(type, p->r * p->s, p->c, p->k, o.packed);
+      conv.weights = packed;
+      conv_fn(kernels, type)(&conv, 0, pixels, 0, p->k);
+      buffer_free(packed);
       for (int64_t m = 0; m < pixels; ++m) {
         for (int64_t k = 0; k < p->k; ++k) {
           const double want = reference(p, &o, g, m, k, &unused);
@@ -89,6 +97,11 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
     assert_true(sqrt(error / size) < 5e-7);
     operands_deinit(&o);
   }
+}
+
+static void check_long_sums(const carnot_cpu_kernels* kernels) {
+  check_long_sums_of(kernels, WEIGHTS_F32);
+  check_long_sums_of(kernels, WEIGHTS_SPLIT);
 }
 
 static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }

@@ -109,6 +109,9 @@ void CARNOT_KERNEL(gemm_bf16)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, 
 
 void CARNOT_KERNEL(conv2d_bf16)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                 int64_t n1) {
+#if defined(__AMX_BF16__)
+  if (CARNOT_KERNEL(conv2d_rounded)(p, m0, m1, n0, n1)) return;
+#endif
   GEMM_MACRO_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_ukernels_bf16), m0, m1, n0, n1);
 }
 

@@ -29,6 +29,7 @@ static const problem kProblems[] = {
     {6, 700, 300, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false},
     {33, 64, 96, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false},
     {128, 40, 777, 1, CARNOT_KERNEL_ACTIVATION_RELU, false, true, true},
+    {170, 270, 500, 0, CARNOT_KERNEL_ACTIVATION_TANH, true, true, false},
 };
 
 typedef struct operands {
@@ -80,9 +81,14 @@ static carnot_gemm_f32 gemm_of(const problem* p, const operands* o) {
 }
 
 static carnot_gemm_f32_fn* gemm_fn(const carnot_cpu_kernels* kernels, weights_type type) {
-  return type == WEIGHTS_F16    ? kernels->gemm_f16
-         : type == WEIGHTS_BF16 ? kernels->gemm_bf16
-                                : kernels->gemm_f32;
+  return type == WEIGHTS_F16     ? kernels->gemm_f16
+         : type == WEIGHTS_BF16  ? kernels->gemm_bf16
+         : type == WEIGHTS_SPLIT ? kernels->gemm_split6_f32
+                                 : kernels->gemm_f32;
+}
+
+static carnot_matmul_f32_fn* matmul_fn(const carnot_cpu_kernels* kernels, weights_type type) {
+  return type == WEIGHTS_BF16 ? kernels->matmul_bf16 : kernels->matmul_f32;
 }
 
 static void check_result(const problem* p, const operands* o) {
@@ -188,7 +194,7 @@ static void check_large_bias(const carnot_cpu_kernels* kernels, weights_type typ
 // The error of a long sum grows with the root of a part of K and not of K: relative to the L2 norm
 // of the result it is below that of one chain of additions, 1.2e-6 at K = 4,608 and 2.9e-6 at K =
 // 25,088.
-static void check_long_sums(const carnot_cpu_kernels* kernels) {
+static void check_long_sums_of(const carnot_cpu_kernels* kernels, weights_type type) {
   static const problem problems[] = {
       {1, 33, 4608, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
       {1, 33, 25088, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
@@ -198,10 +204,10 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
   };
   enum { kPacked, kRowsOfB, kColumnsOfB, kForms };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; ++i) {
-    for (int form = kPacked; form < kForms; ++form) {
+    for (int form = kPacked; form < (type == WEIGHTS_SPLIT ? kPacked + 1 : kForms); ++form) {
       const problem* p = &problems[i];
       operands o;
-      operands_init(p, kernels, WEIGHTS_F32, &o);
+      operands_init(p, kernels, type, &o);
       float* b = buffer(p->k * p->n, 0);
       const int64_t rs = form == kRowsOfB ? p->n : 1, cs = form == kRowsOfB ? 1 : p->k;
       for (int64_t k = 0; k < p->k; ++k) {
@@ -210,10 +216,10 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
       carnot_matmul_f32 matmul = {.gemm = gemm_of(p, &o), .rs = rs, .cs = cs};
       matmul.workspace = buffer(carnot_matmul_f32_workspace(p->k), 0);
       if (form == kPacked) {
-        kernels->gemm_f32(&matmul.gemm, 0, p->m, 0, p->n);
+        gemm_fn(kernels, type)(&matmul.gemm, 0, p->m, 0, p->n);
       } else {
         matmul.gemm.b = b;
-        kernels->matmul_f32(&matmul, 0, p->m, 0, p->n);
+        matmul_fn(kernels, type)(&matmul, 0, p->m, 0, p->n);
       }
       double error = 0, size = 0;
       for (int64_t m = 0; m < p->m; ++m) {
@@ -234,6 +240,75 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
       operands_deinit(&o);
     }
   }
+}
+
+static void check_long_sums(const carnot_cpu_kernels* kernels) {
+  check_long_sums_of(kernels, WEIGHTS_F32);
+  check_long_sums_of(kernels, WEIGHTS_SPLIT);
+}
+
+// Numbers that bfloat16 parts cannot hold: tiny ones, whose results are exact products here, and
+// large ones that overflow or nearly do, come out as by multiply-adds.
+static void check_extremes(const carnot_cpu_kernels* kernels) {
+  static const float scales[][2] = {{0x1p-100f, 0x1p60f}, {0x1p60f, 0x1p-80f}, {0x1p-70f, 0x1p-70f},
+                                    {0x1p-140f, 1},       {0x1p100f, 0x1p27f}, {0x1p-60f, 0x1p-30f},
+                                    {0x1p63f, 0x1p63f},   {0x1p64f, 0x1p64f}};
+  const problem p = {35, 40, 70, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false};
+  for (size_t i = 0; i < sizeof scales / sizeof *scales; ++i) {
+    operands o;
+    operands_init(&p, kernels, WEIGHTS_SPLIT, &o);
+    for (int64_t k = 0; k < p.m * o.lda; ++k) o.a[k] *= scales[i][0];
+    for (int64_t k = 0; k < p.k * p.n; ++k) o.b[k] *= scales[i][1];
+    buffer_free(o.packed);
+    float* k1n16 = buffer(carnot_packed_k1n16_count(p.k, p.n), 0);
+    carnot_pack_k1n16_f32(p.k, p.n, o.b, p.n, 1, k1n16);
+    o.packed = pack_as(WEIGHTS_SPLIT, 1, p.k, p.n, k1n16);
+    buffer_free(k1n16);
+    const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+    kernels->gemm_split6_f32(&gemm, 0, p.m, 0, p.n);
+    for (int64_t m = 0; m < p.m; ++m) {
+      for (int64_t n = 0; n < p.n; ++n) {
+        double want = 0, size = 0;
+        for (int64_t k = 0; k < p.k; ++k) {
+          const double term = (double)o.a[m * o.lda + k] * o.b[k * p.n + n];
+          want += term, size += fabs(term);
+        }
+        const float got = o.c[m * o.ldc + n];
+        if (size >= FLT_MAX) {
+          assert_true(fabs(want) < FLT_MAX || !isfinite(got));
+        } else {
+          check_near(got, want, FLT_EPSILON * 8 * size + 70 * 0x1p-149, "extremes", m, n);
+        }
+      }
+    }
+    operands_deinit(&o);
+  }
+}
+
+// Three products: what they leave out is below 2^-14 of the sizes; relative to the L2 norm of the
+// result it is 4e-6.
+static void check_split3(const carnot_cpu_kernels* kernels) {
+  const problem p = {37, 70, 300, 3, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false};
+  operands o;
+  operands_init(&p, kernels, WEIGHTS_SPLIT, &o);
+  const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+  kernels->gemm_split3_f32(&gemm, 0, p.m, 0, p.n);
+  double error = 0, norm = 0;
+  for (int64_t m = 0; m < p.m; ++m) {
+    for (int64_t n = 0; n < p.n; ++n) {
+      double want = (double)o.bias[n] + o.residual[m * o.ldc + n], size = fabs(want);
+      for (int64_t k = 0; k < p.k; ++k) {
+        const double term = (double)o.a[m * o.lda + k] * o.b[k * p.n + n];
+        want += term, size += fabs(term);
+      }
+      const double got = o.c[m * o.ldc + n];
+      check_near((float)got, want, 0x1p-14 * size, "split3", m, n);
+      error += (got - want) * (got - want), norm += want * want;
+    }
+  }
+  print_message("split3: %.2g\n", sqrt(error / norm));
+  assert_true(sqrt(error / norm) < 8e-6);
+  operands_deinit(&o);
 }
 
 static void check_types(const carnot_cpu_kernels* kernels) {
@@ -260,8 +335,7 @@ static void check_matmul_type(const carnot_cpu_kernels* kernels, weights_type ty
       carnot_matmul_f32 matmul = {.gemm = gemm_of(p, &o), .rs = rs, .cs = cs};
       matmul.gemm.b = b;
       matmul.workspace = buffer(carnot_matmul_f32_workspace(p->k), 0);
-      (type == WEIGHTS_BF16 ? kernels->matmul_bf16 : kernels->matmul_f32)(&matmul, 0, p->m, 0,
-                                                                          p->n);
+      matmul_fn(kernels, type)(&matmul, 0, p->m, 0, p->n);
       check_result(p, &o);
       float* fast = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
       float* slow = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
@@ -281,6 +355,8 @@ static void check_matmul(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_gemm(void** state) { (void)state, for_each_isa(check_types); }
+static void test_split3(void** state) { (void)state, for_each_isa(check_split3); }
+static void test_extremes(void** state) { (void)state, for_each_isa(check_extremes); }
 static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }
 static void test_matmul(void** state) { (void)state, for_each_isa(check_matmul); }
 
@@ -297,10 +373,9 @@ static void test_unpack(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),
-      cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_long_sums),
-      cmocka_unit_test(test_unpack),
+      cmocka_unit_test(test_gemm),      cmocka_unit_test(test_split3),
+      cmocka_unit_test(test_extremes),  cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_long_sums), cmocka_unit_test(test_unpack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

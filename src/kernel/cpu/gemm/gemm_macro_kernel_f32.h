@@ -50,7 +50,15 @@ typedef void conv2d_tiled_f32_fn(const carnot_conv2d_f32* conv, const gemm_ukern
 gemm_with_ukernels_f32_fn GEMM_MACRO_KERNEL(gemm_with_ukernels_f32);
 conv2d_tiled_f32_fn GEMM_MACRO_KERNEL(conv2d_tiled_f32);
 
+#if defined(__AMX_BF16__)
+// BF16 by the loops of gemm_split_f32.c over weights packed k2n16; false where a tap is not a
+// multiple of 32 deep, a block does not fit, or gathered rows are faster: one tap (by 1.1 to 1.2
+// times on a Xeon with AMX) and few outputs (1.1 to 1.3).
+bool CARNOT_KERNEL(conv2d_rounded)(const carnot_conv2d_f32* conv, int64_t m0, int64_t m1,
+                                   int64_t n0, int64_t n1);
+#endif
+
 extern const gemm_ukernels_f32 CARNOT_KERNEL(gemm_ukernels_f32), CARNOT_KERNEL(gemm_ukernels_f16),
-    CARNOT_KERNEL(gemm_ukernels_bf16);
+    CARNOT_KERNEL(gemm_ukernels_bf16), CARNOT_KERNEL(gemm_ukernels_split);
 
 #endif

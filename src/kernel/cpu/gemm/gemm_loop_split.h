@@ -1,0 +1,198 @@
+// The loops of GEMM and convolution by products of bfloat16 parts on AMX. Included by
+// gemm_split_f32.c only.
+//
+// A block of output rows is multiplied by two panels of weights at a time. K is summed in parts of
+// kPartSteps steps: a part stays in tile registers from zero, parts are added in float32 in order.
+#ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_SPLIT_H_
+#define CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_SPLIT_H_
+
+#if defined(__AMX_BF16__)
+
+#include "kernel/cpu/gemm/gemm_ukernel_split.h"
+
+static split_steps steps_of(const split_block_call* call, const k_part* part) {
+  const split_image* image = call->image;
+  const int64_t slice = slice_bytes(image, call->rows);
+  split_steps steps = {.count = part->s1 - part->s0};
+  for (int64_t i = 0; i < steps.count; ++i) {
+    const int64_t tap = (part->s0 + i) / call->steps_of_tap,
+                  at = (part->s0 + i) % call->steps_of_tap;
+    steps.a[i] =
+        tap_offset(image, call->rows, tap / image->conv->s, tap % image->conv->s) + at * slice;
+    steps.b[i] = (tap * call->slices_of_tap + call->slice0 + at) * call->slice_weights;
+  }
+  return steps;
+}
+
+CARNOT_INLINE void split_tiles(int parts, const split_block_call* call, const split_steps* steps,
+                               int panels, const char* b, split_target to, split_ahead* ahead) {
+  const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
+  for (; to.m < rows; to.m += kRows, to.sums += kRows * call->sums_ld) {
+    const char* a = call->pixels + (call->m_begin + to.m) * pitch;
+    if (rows - to.m > kAmxRows && panels > 1)
+      split_tile(parts, 2, 2, call, a, b, steps, &to, ahead);
+    else if (rows - to.m > kAmxRows)
+      split_tile(parts, 2, 1, call, a, b, steps, &to, ahead);
+    else if (panels > 1)
+      split_tile(parts, 1, 2, call, a, b, steps, &to, ahead);
+    else
+      split_tile(parts, 1, 1, call, a, b, steps, &to, ahead);
+  }
+}
+
+// ---- blocks ----
+
+// Sums of a chunk of channels for columns [n0, n1).
+CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk, int64_t n0,
+                               int64_t n1) {
+  const carnot_conv2d_f32* c = call->image->conv;
+  const int64_t c0 = chunk * call->image->channels,
+                channels = min_i64(call->image->channels, c->c - c0);
+  call->steps_of_tap = (channels + kStepDepth - 1) / kStepDepth;
+  call->steps = c->r * c->s * call->steps_of_tap;
+  call->slice0 = c0 / kStepDepth;
+  const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows;
+  const int64_t most = parts == 1 ? kRoundedSteps : kPartSteps;
+  for (int64_t n = n0; n < n1; n += kColumns) {
+    const int panels = n1 - n > TILE_PANEL ? 2 : 1;
+    const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
+    for (k_part part = {0, 0}; part.s1 < call->steps;) {
+      part.s0 = part.s1, part.s1 = min_i64(part.s0 + most, call->steps);
+      const split_steps steps = steps_of(call, &part);
+      split_ahead ahead = {.panel = panels > 1 ? call->panel_bytes : 0};
+      if (part.s1 < call->steps) {
+        ahead.at = b + steps.b[steps.count - 1] + call->slice_weights;
+      } else {
+        ahead.at = b + 2 * call->panel_bytes + call->slice0 * call->slice_weights;
+      }
+      ahead.lines = part.s1 < call->steps || n + kColumns < n1
+                        ? (int)(steps.count * call->slice_weights / 64)
+                        : 0;
+      ahead.step = (int)(ahead.lines / (tall * steps.count * parts * (parts + 1) / 2) + 1);
+      const split_target to = {
+          .n = n,
+          .sums = call->sums + (call->image->chunks > 1 ? n - n0 : 0),
+          .first = chunk == 0 && part.s0 == 0,
+          .last = chunk == call->image->chunks - 1 && part.s1 == call->steps,
+      };
+      split_tiles(parts, call, &steps, panels, b, to, &ahead);
+    }
+  }
+}
+
+static bool in_registers(carnot_kernel_activation activation) {
+  return activation == CARNOT_KERNEL_ACTIVATION_RELU || activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+}
+
+static gemm_ukernel_f32 end_of_sums(const carnot_conv2d_f32* c) {
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const bool clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  return (gemm_ukernel_f32){.row_count = 1,
+                            .ldc = c->ld,
+                            .residual_ld = e->residual_ld,
+                            .clip = in_registers(e->activation),
+                            .lo = clip ? e->a : 0,
+                            .hi = clip ? e->b : INFINITY};
+}
+
+// Fills |outputs|; m_begin and m_end of |call| from outputs [begin, end) of the block.
+static void set_outputs(split_block_call* call, int64_t begin, int64_t end, int64_t* outputs) {
+  const carnot_conv2d_f32* c = call->image->conv;
+  const int64_t width = call->image->width, first = (call->n * c->p + call->p0) * c->q;
+  call->m_begin = begin / c->q * width + begin % c->q;
+  call->m_end = (end - 1) / c->q * width + (end - 1) % c->q + 1;
+  for (int64_t m = call->m_begin; m < call->m_end; ++m) {
+    const int64_t q = m % width;
+    outputs[m - call->m_begin] = q < c->q ? first + m / width * c->q + q : -1;
+  }
+  call->outputs = outputs;
+}
+
+// Unfinished sums of one chunk of channels are those of two panels; of several, as many as fit.
+static int64_t columns_of_block(const split_block_call* call, int64_t columns) {
+  if (call->image->chunks == 1) return columns;
+  const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows * kRows;
+  const int64_t most = min_i64(kMostColumns, kMostSums / tall / kColumns * kColumns);
+  const int64_t blocks = (columns + most - 1) / most;
+  return ((columns + blocks - 1) / blocks + kColumns - 1) / kColumns * kColumns;
+}
+
+// Output rows p0 .. p0 + rows - 1 of image n, of which outputs [m0, m1) of all are wanted.
+CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, int64_t p0,
+                              int64_t rows, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  char pixels[kImageBytes] __attribute__((aligned(64)));
+  float sums[kMostSums] __attribute__((aligned(64)));
+  int64_t outputs[kMostOutputs];
+  const carnot_conv2d_f32* c = image->conv;
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0, first),
+                end = min_i64(m1, first + rows * c->q);
+  split_block_call call = {.image = image,
+                           .n = n,
+                           .p0 = p0,
+                           .rows = rows,
+                           .pixels = pixels,
+                           .slices_of_tap = (c->c + kStepDepth - 1) / kStepDepth,
+                           .n_end = n1,
+                           .end = end_of_sums(c),
+                           .sums = sums};
+  set_outputs(&call, begin - first, end - first, outputs);
+  call.slice_weights = parts == 1 ? kTileBytes : CARNOT_SPLIT_SLICE_BYTES;
+  call.panel_bytes = c->r * c->s * call.slices_of_tap * call.slice_weights;
+  const carnot_split_range weights =
+      parts == 1 ? (carnot_split_range){1, 1}
+                 : carnot_packed_split_range(c->r * c->s, c->c, c->k, c->weights);
+  const int64_t columns = columns_of_block(&call, n1 - n0);
+  call.sums_ld = image->chunks == 1 ? kColumns : columns;
+  split_range range = split_range_none();
+  for (int64_t at = n0; at < n1; at += columns) {
+    const int64_t to = min_i64(at + columns, n1);
+    bool exact = true;
+    for (int64_t chunk = 0; chunk < image->chunks && exact; ++chunk) {
+      split_block(parts, image, n, p0, rows, chunk * image->channels, pixels, &range);
+      exact = parts == 1 || split_is_exact(&range, &weights, c->r * c->s * c->c);
+      if (exact) split_chunk(parts, &call, chunk, at, to);
+    }
+    if (!exact) {
+      multiply_add(c, begin, end, at, to);
+    } else if (e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !in_registers(e->activation)) {
+      CARNOT_KERNEL(activate_f32)
+      (e->activation, e->a, e->b, c->dst + begin * c->ld + at, c->ld, end - begin, to - at);
+    }
+  }
+}
+
+static void rounded_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
+                         int64_t m1, int64_t n0, int64_t n1) {
+  split_rows(1, image, n, p0, rows, m0, m1, n0, n1);
+}
+
+static void split6_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
+                        int64_t m1, int64_t n0, int64_t n1) {
+  split_rows(3, image, n, p0, rows, m0, m1, n0, n1);
+}
+
+static void split3_rows(const split_image* image, int64_t n, int64_t p0, int64_t rows, int64_t m0,
+                        int64_t m1, int64_t n0, int64_t n1) {
+  split_rows(2, image, n, p0, rows, m0, m1, n0, n1);
+}
+
+// Outputs [m0, m1) of all images.
+static void split_outputs(const split_image* image, int64_t m0, int64_t m1, int64_t n0,
+                          int64_t n1) {
+  const carnot_conv2d_f32* c = image->conv;
+  if (n0 >= n1) return;
+  amx_begin();
+  while (m0 < m1) {
+    const int64_t row = m0 / c->q, n = row / c->p, p = row % c->p;
+    const int64_t rows = min_i64(image->rows, c->p - p), end = min_i64(m1, (row + rows) * c->q);
+    (image->parts == 3   ? split6_rows
+     : image->parts == 2 ? split3_rows
+                         : rounded_rows)(image, n, p, rows, m0, end, n0, n1);
+    m0 = end;
+  }
+  amx_end();
+}
+
+#endif
+#endif

@@ -1,0 +1,38 @@
+// Packing format k32n16 bf16x3 of float32 weights in three bfloat16 parts, x = x0 + x1 + x2
+// exactly, each part the nearest to what those before it leave; numbers below 2^-110 that are not
+// zero lose what is below 2^-133. Made from k1n16 f32 (pack_f32.h). Portable C. A panel of 16
+// columns holds the taps one after another, each in slices of 32 k, the last one filled up with
+// zeros. A slice is three tiles, one of each part; row i of a tile holds, column by column, k = i
+// and k = i + 16. Behind the panels: carnot_split_range of all weights, 64 bytes.
+#ifndef CARNOT_KERNEL_CPU_GEMM_PACK_SPLIT_H_
+#define CARNOT_KERNEL_CPU_GEMM_PACK_SPLIT_H_
+
+#include <stdint.h>
+#include <string.h>
+
+enum { CARNOT_SPLIT_SLICE_BYTES = 3 * 16 * 64, CARNOT_SPLIT_RANGE_BYTES = 64 };
+
+// The least magnitude that is not zero (1 where all are) and the greatest (infinity: one is
+// infinite or NaN).
+typedef struct carnot_split_range {
+  float least, greatest;
+} carnot_split_range;
+
+// Bytes of a packed [taps * depth, N].
+static inline int64_t carnot_packed_split_bytes(int64_t taps, int64_t depth, int64_t n) {
+  const int64_t slices = (n + 15) / 16 * taps * ((depth + 31) / 32);
+  return slices * CARNOT_SPLIT_SLICE_BYTES + CARNOT_SPLIT_RANGE_BYTES;
+}
+
+static inline carnot_split_range carnot_packed_split_range(int64_t taps, int64_t depth, int64_t n,
+                                                           const void* packed) {
+  const int64_t end = carnot_packed_split_bytes(taps, depth, n) - CARNOT_SPLIT_RANGE_BYTES;
+  carnot_split_range range;
+  memcpy(&range, (const char*)packed + end, sizeof range);
+  return range;
+}
+
+void carnot_pack_k32n16_bf16x3(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
+                               void* packed);
+
+#endif

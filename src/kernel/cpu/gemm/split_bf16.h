@@ -1,0 +1,71 @@
+// Splitting of float32 numbers in bfloat16 parts: in three by truncation, x = x0 + x1 + x2 exactly,
+// or in two that are nearest to x and to what x0 leaves of it.
+// Private to the kernels that multiply the parts.
+#ifndef CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
+#define CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
+
+#if defined(__AMX_BF16__)
+
+#include <math.h>
+
+#include "kernel/cpu/common/simd.h"
+#include "kernel/cpu/gemm/pack_split.h"
+
+// Magnitudes seen, per lane: bits of |x| twice, greatest; and the least of those less one, so that
+// zeros are passed over.
+typedef struct split_range {
+  __m512i greatest, least;
+} split_range;
+
+CARNOT_INLINE split_range split_range_none(void) {
+  return (split_range){_mm512_setzero_si512(), _mm512_set1_epi32(-1)};
+}
+
+CARNOT_INLINE void split_range_add(split_range* r, __m512 x) {
+  const __m512i twice = _mm512_slli_epi32((__m512i)x, 1);
+  r->greatest = _mm512_max_epu32(r->greatest, twice);
+  r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(twice, _mm512_set1_epi32(1)));
+}
+
+static inline double split_greatest(const split_range* r) {
+  const uint32_t bits = _mm512_reduce_max_epu32(r->greatest) >> 1;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return isfinite(x) ? x : INFINITY;
+}
+
+// Of the numbers that are not zero; 1 where all are.
+static inline double split_least(const split_range* r) {
+  const uint32_t found = _mm512_reduce_min_epu32(r->least), bits = (found + 1) >> 1;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return found == UINT32_MAX ? 1 : x;
+}
+
+// Whether sums of |k| products of numbers in these ranges come out as with float32 multiply-adds:
+// nothing is infinite or NaN, nothing overflows, and no part of a product is subnormal, which the
+// tile instructions take for zero.
+static inline bool split_is_exact(const split_range* a, const carnot_split_range* b, int64_t k) {
+  const double greatest = split_greatest(a), least = split_least(a) * b->least;
+  return greatest < 0x1p127 && greatest * b->greatest * (double)k < 0x1p126 && least >= 0x1p-100;
+}
+
+// 16 pairs (low, high) as |parts| vectors of pairs of bfloat16, low in the lower halves.
+CARNOT_INLINE void split_pairs(int parts, __m512 low, __m512 high, __m512i* out) {
+  const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
+  CARNOT_UNROLL
+  for (int i = 0; i < parts; ++i) {
+    __m512i l = (__m512i)low, h = (__m512i)high;
+    if (parts == 2) {
+      l = _mm512_add_epi32(l, _mm512_set1_epi32(0x8000));
+      h = _mm512_add_epi32(h, _mm512_set1_epi32(0x8000));
+    }
+    // (l >> 16) | (h & upper)
+    out[i] = _mm512_ternarylogic_epi32(_mm512_srli_epi32(l, 16), h, upper, 0xf8);
+    low = _mm512_sub_ps(low, (__m512)_mm512_and_si512(l, upper));
+    high = _mm512_sub_ps(high, (__m512)_mm512_and_si512(h, upper));
+  }
+}
+
+#endif
+#endif
