@@ -201,7 +201,7 @@ class Bench:
                     window = int(seconds * 1000 / 3)
                     got = self.perf(server, name, model, "grpc", load, window_ms=window, export=export)
                     times = sorted(_latencies(export))
-                    value = {p: _percentile(times, p) for p in (50, 99, 99.9)}
+                    value: typing.Dict[str, float] = {str(p): _percentile(times, p) for p in (50, 99, 99.9)}
                     value.update(count=len(times), rate=rate, others=got["others"])
                     print(f"{model.name} {peer} {share} %: {value}", flush=True)
                     self.save("tail", f"{model.name} {peer} {share}", value)
