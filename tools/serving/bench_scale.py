@@ -53,13 +53,15 @@ class OrtPredictor:
         return {**others, self.output: y}
 
 
-def build(model: pathlib.Path, shape: typing.Tuple[int, ...], folder: pathlib.Path) -> typing.Tuple[str, str]:
-    """The plan, and the name of the input."""
+def build(
+    model: pathlib.Path, shape: typing.Tuple[int, ...], rows: int, folder: pathlib.Path
+) -> typing.Tuple[str, str]:
+    """The plan for batches up to |rows|, and the name of the input."""
     import onnxruntime
 
     name = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).get_inputs()[0].name
     plan = folder / "model.plan"
-    plan.write_bytes(bytes(carnot.build(str(model), shapes={name: ((1, *shape), (1, *shape), (256, *shape))})))
+    plan.write_bytes(bytes(carnot.build(str(model), shapes={name: ((1, *shape), (rows, *shape), (rows, *shape))})))
     return str(plan), name
 
 
@@ -79,7 +81,7 @@ def serve(model: pathlib.Path, folder: pathlib.Path, rows: int) -> None:
     from ray import serve as ray_serve_library
 
     shape = (3, 224, 224)
-    plan, _ = build(model, shape, folder)
+    plan, _ = build(model, shape, 8, folder)
     body = folder / "body"
     body.write_bytes(np.random.default_rng(1).random(shape, np.float32).tobytes())
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
@@ -114,7 +116,7 @@ def data(model: pathlib.Path, folder: pathlib.Path, rows: int) -> None:
     import ray
     import ray_data
 
-    plan, name = build(model, (1, 28, 28), folder)
+    plan, name = build(model, (1, 28, 28), 256, folder)
     pictures = write_pictures(folder, rows)
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     report(
@@ -127,7 +129,7 @@ def spark(model: pathlib.Path, folder: pathlib.Path, rows: int) -> None:
     import spark as example
     from pyspark.sql import SparkSession
 
-    plan, _ = build(model, (1, 28, 28), folder)
+    plan, _ = build(model, (1, 28, 28), 256, folder)
     outputs = list(carnot.Predictor(plan, 1).model.outputs)
     pictures = write_pictures(folder, rows)
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")

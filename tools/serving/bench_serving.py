@@ -88,7 +88,7 @@ class Bench:
             try:
                 tries.append(self.perf_once(server, *arguments, **named))
             except RuntimeError as error:
-                print(f"  {str(error)[-300:]}", flush=True)
+                print(f"  {str(error)[:700]}", flush=True)
                 continue
             tries[-1]["others"] = quiet.share()
             if tries[-1]["others"] <= Quiet.MOST:
@@ -139,7 +139,7 @@ class Bench:
                         got = self.perf(server, name, model, "grpc", ["--concurrency-range", "8:8"])
                         found[setting.slug] = got["rate"]
                     except RuntimeError as error:  # a backend that fails with this setting
-                        print(str(error)[-300:], flush=True)
+                        print(str(error)[:700], flush=True)
                         found[setting.slug] = 0
                     self.control(server, name, "unload")
                     print(f"{model.name} {peer} {setting}: {found[setting.slug]:.1f}/s", flush=True)
@@ -201,7 +201,7 @@ class Bench:
                     window = int(seconds * 1000 / 3)
                     got = self.perf(server, name, model, "grpc", load, window_ms=window, export=export)
                     times = sorted(_latencies(export))
-                    value = {p: _percentile(times, p) for p in (50, 99, 99.9)}
+                    value: typing.Dict[str, float] = {str(p): _percentile(times, p) for p in (50, 99, 99.9)}
                     value.update(count=len(times), rate=rate, others=got["others"])
                     print(f"{model.name} {peer} {share} %: {value}", flush=True)
                     self.save("tail", f"{model.name} {peer} {share}", value)
