@@ -6,18 +6,30 @@
 // the projections wrote them. A guard against rows without any key (exporters write NaN -> 0) is
 // included, too.
 //
+// Heads that a split or gathers cut from a transposed projection, [3, batch, heads, ..], are read
+// from the projection: q, k and v get a slice and a transpose each, which the region takes.
+//
 // Where q, k and v are dequantized bytes, the region takes their dequantize nodes along, the
 // conversions of the scores and of softmax's result to bytes and back, and the quantize node of the
 // result; transposes and slices of q, k and v then move bytes.
-#include "pass/pass.h"
+#include "pass/emit.h"
 
-enum { kMaxNodes = 32 };
+enum { kMaxNodes = 32, kMaxCuts = 3 };
 
 typedef struct match {
   carnot_dtype dtype;             // of all tensors but the mask and bytes
   bool is_quantized;              // q, k and v are dequantized
   carnot_node* nodes[kMaxNodes];  // in any order
   int count;
+  // Operands that were given a slice of their own, to be given back where no kernel takes the
+  // whole.
+  struct {
+    carnot_node* reader;
+    int input;
+    carnot_value* before;
+  } cuts[kMaxCuts];
+  int cut_count;
+  carnot_status* status;
 } match;
 
 static bool take(match* m, carnot_node* node) {
@@ -115,13 +127,81 @@ static bool cuts_heads(const carnot_node* node) {
          axis + 1 < node->inputs[0]->type.rank;
 }
 
+// What one result of a split, or a gather by one index, takes of its operand.
+typedef struct part {
+  int64_t axis, first, last;
+  bool squeezes;  // a gather drops the axis
+} part;
+
+static bool read_part(const carnot_value* value, part* out) {
+  const carnot_node* node = value->producer;
+  const carnot_type* from = node->input_count ? &node->inputs[0]->type : NULL;
+  if (!from || from->rank < 3) return false;
+  *out = (part){.axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis")};
+  if (out->axis < 0) out->axis += from->rank;
+  if (out->axis < 0 || out->axis >= from->rank) return false;
+  if (node->op == CARNOT_OP_GATHER) {
+    out->squeezes = true;
+    bool scalar = node->inputs[1]->type.rank == 0 &&
+                  carnot_value_ints(node->inputs[1], &out->first, 1) == 1 && out->first >= 0;
+    out->last = out->first + 1;
+    return scalar;
+  }
+  for (int i = 0; i < node->output_count; i++) {
+    if (!node->outputs[i] || !carnot_sym_is_const(node->outputs[i]->type.dims[out->axis]))
+      return false;
+    out->last = out->first + node->outputs[i]->type.dims[out->axis].bits;
+    if (node->outputs[i] == value) return true;
+    out->first = out->last;
+  }
+  return false;
+}
+
+// |value|, which |reader| alone reads, is a part of a transposed tensor: gives |reader| the same by
+// a slice and a transpose of its own. The node that makes it now; NULL: it is no such part.
+static carnot_node* cut_before(match* m, carnot_value* value, carnot_node* reader) {
+  carnot_node* node = value->producer;
+  part cut;
+  if (m->is_quantized || m->cut_count == kMaxCuts || !node || node->block != reader->block ||
+      (node->op != CARNOT_OP_SPLIT && node->op != CARNOT_OP_GATHER) ||
+      carnot_only_user(value) != reader || !read_part(value, &cut))
+    return NULL;
+  carnot_node* turn = node->inputs[0]->producer;
+  if (!turn || turn->op != CARNOT_OP_TRANSPOSE || turn->block != node->block) return NULL;
+  carnot_emitter e = {.at = node, .name = node->name};
+  const int64_t axis = source_axis(turn, (int)cut.axis);
+  carnot_value* inputs[4] = {turn->inputs[0], carnot_emit_ints(&e, &cut.first, 1),
+                             carnot_emit_ints(&e, &cut.last, 1), carnot_emit_ints(&e, &axis, 1)};
+  carnot_value* x = carnot_emit(&e, CARNOT_OP_SLICE, NULL, inputs, 4);
+  if (x) x = carnot_emit(&e, CARNOT_OP_TRANSPOSE, &turn->attrs, &x, 1);
+  if (x && cut.squeezes) x = carnot_emit_squeeze(&e, x, cut.axis);
+  m->status = e.status;
+  if (!x || !carnot_same_dims(&x->type, &value->type)) return NULL;
+  for (int i = 0; i < reader->input_count; i++) {
+    if (reader->inputs[i] != value) continue;
+    m->cuts[m->cut_count].reader = reader;
+    m->cuts[m->cut_count].input = i;
+    m->cuts[m->cut_count++].before = value;
+    carnot_node_set_input(reader, i, x);
+    return x->producer;
+  }
+  return NULL;
+}
+
+static void undo_cuts(match* m) {
+  for (int i = 0; i < m->cut_count; i++)
+    carnot_node_set_input(m->cuts[i].reader, m->cuts[i].input, m->cuts[i].before);
+  m->cut_count = 0;
+}
+
 // Takes what precedes |value|, whose axis |axis| from the end (1 or 2) holds the elements of a
 // head, for |reader|. False when these cannot be read next to one another.
-static bool take_views(match* m, const carnot_value* value, const carnot_node* reader, int axis) {
+static bool take_views(match* m, carnot_value* value, carnot_node* reader, int axis) {
   int best = axis == 1 ? m->count : -1;
   bool open = true;  // no permutation of the batches yet
   while (is_typed(m, value, 2)) {
-    carnot_node* node = sole_producer(value, reader);
+    carnot_node* node = open ? cut_before(m, value, reader) : NULL;
+    if (!node) node = sole_producer(value, reader);
     if (!node) break;
     if (cuts_heads(node)) {
       if (axis == 1 && take(m, node)) best = m->count;
@@ -146,7 +226,7 @@ static bool take_views(match* m, const carnot_value* value, const carnot_node* r
 }
 
 // Takes what precedes input |input| of a MatMul, from its dequantize node on where it has one.
-static bool take_operand(match* m, const carnot_node* matmul, int input, int axis) {
+static bool take_operand(match* m, carnot_node* matmul, int input, int axis) {
   if (!m->is_quantized) return take_views(m, matmul->inputs[input], matmul, axis);
   carnot_node* from = sole_producer(matmul->inputs[input], matmul);
   if (!from || from->op != CARNOT_OP_DEQUANTIZE_LINEAR || !take(m, from)) return false;
@@ -316,14 +396,21 @@ static carnot_status* visit(carnot_block* block, void* user) {
     const carnot_value* p = softmaxes[i]->outputs[0];
     carnot_node* matmul = values_matmul(p);
     match m = {.dtype = p->type.dtype, .is_quantized = matmul && dequantizes(matmul, 1)};
-    if (!matmul || matmul->block != block || !take_all(&m, matmul)) continue;
+    bool is_whole = matmul && matmul->block == block && take_all(&m, matmul);
+    CARNOT_TRY(m.status);
+    if (!is_whole) undo_cuts(&m);
+    if (!is_whole) continue;
+    if (m.cut_count) CARNOT_TRY(number_nodes(block, block->graph->node_count, &positions));
     put_in_order(&m, positions);
     if (carnot_pass_accepts(user, m.nodes, m.count))
       CARNOT_TRY(carnot_fuse(m.nodes, m.count, NULL));
+    else
+      undo_cuts(&m);
   }
   return NULL;
 }
 
 carnot_status* carnot_pass_fuse_attention(carnot_graph* graph, const carnot_pass_options* options) {
-  return carnot_each_block(graph->main, visit, (void*)(uintptr_t)options);
+  CARNOT_TRY(carnot_each_block(graph->main, visit, (void*)(uintptr_t)options));
+  return carnot_pass_dce(graph, options);  // what was cut anew, or is read in slices
 }

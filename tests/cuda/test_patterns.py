@@ -14,8 +14,8 @@ TARGET = "cuda:sm_90"
 @pytest.mark.concurrent
 @pytest.mark.parametrize("dtype", ["fp16", "float32"])
 @pytest.mark.parametrize("anchor", pattern_networks.ANCHORS)
-def test_patterns_are_computed_on_the_device(stand_in: Device, anchor: str, dtype: str) -> None:
+def test_patterns_are_computed_on_the_device(device: Device, anchor: str, dtype: str) -> None:
     only = "" if dtype == "fp16" else ":residual"  # what follows is the same in all types
-    for pattern, steps in inspect(stand_in.command, TARGET, dtype, anchor, only, "--tacticSources=-CUDNN,-CUBLAS_LT"):
+    for pattern, steps in inspect(device.command, TARGET, dtype, anchor, only, "--tacticSources=-CUDNN,-CUBLAS_LT"):
         on_host = [step for step in steps if not is_allowed_on_host(step)]
         assert not on_host, f"{pattern} in {dtype}: on the host: {on_host}"

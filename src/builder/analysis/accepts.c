@@ -160,8 +160,8 @@ static bool is_static(const carnot_value* value) {
   return true;
 }
 
-// Whether any tactic computes the region, slow ones and those of libraries included. True where it
-// cannot be said: sizes are not known yet, or the types of a tactic must be allowed first.
+// Whether any tactic computes the region, slow ones and those of libraries included, but for those
+// of a type that must be allowed first. True where sizes are not known yet.
 static bool any_computes(proposal* p) {
   for (uint32_t i = 0; i < p->value_count; i++)
     if (!is_static(p->values[i])) return true;
@@ -169,10 +169,11 @@ static bool any_computes(proposal* p) {
       carnot_tactics_for(&p->region, /*backend=*/p->target->device != NULL);
   for (const carnot_tactic* t; (t = carnot_tactic_next(&all));) {
     char reason[256];
-    if (!t->run || t->device != (p->target->device != NULL) || t->sources & ~p->target->sources)
+    if (!t->run || t->precision || t->device != (p->target->device != NULL) ||
+        t->sources & ~p->target->sources)
       continue;
     if (!fill_problem(p, t)) return false;
-    const char* why = t->precision ? NULL : t->reject(&p->problem, reason, sizeof(reason));
+    const char* why = t->reject(&p->problem, reason, sizeof(reason));
     if (!why) return true;
     p->target->out_of_memory |= strcmp(why, CARNOT_REJECT_NO_MEMORY) == 0;
   }

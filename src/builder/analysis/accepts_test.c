@@ -74,8 +74,16 @@ static void attention_is_taken_in_f32(void** state) {
 static void what_no_tactic_computes(void** state) {
   (void)state;
   assert_true(computes(NORM_AND("relu", "2")));
-  assert_false(computes(NORM_AND("exp", "2")));
-  assert_true(computes(NORM_AND("exp", "n")));  // cannot be said yet
+  assert_false(
+      computes("input %0 : float32[4,8]\n"
+               "%1 = softmax(%0) axis=-1\n"
+               "%2 = matmul(%1, %3:const float32[8,8])\n"
+               "output %2\n"));
+  assert_true(
+      computes("input %0 : float32[n,8]\n"  // cannot be said yet
+               "%1 = softmax(%0) axis=-1\n"
+               "%2 = matmul(%1, %3:const float32[8,8])\n"
+               "output %2\n"));
 }
 
 // An inner value that is read outside is an output of the region.

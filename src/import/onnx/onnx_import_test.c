@@ -123,7 +123,8 @@ static void errors_name_the_node(void** state) {
   expect_error(HEAD "graph { input " TENSOR("x", DIM(2)) " output { name: 'y' } node { name: 'bad' op_type: 'Concat'"
                     " input: ['x', 'x'] output: 'y' attribute { name: 'axis' type: INT i: 5 } } }",
                NULL, CARNOT_INVALID_MODEL, kRank);
-  static const char* const kWord[] = {"bad (Pad)", "mode", "\"mirrored\"", "reflect", NULL};
+  static const char* const kWord[] = {"node bad", "attribute mode", "\"mirrored\"", "reflect",
+                                      NULL};
   expect_error(HEAD "graph { input " TENSOR("x", DIM(2)) " output { name: 'y' } node { name: 'bad' op_type: 'Pad'"
                     " input: ['x', 'p'] output: 'y' attribute { name: 'mode' type: STRING s: 'mirrored' } }"
                     " initializer { name: 'p' dims: 2 data_type: 7 int64_data: [1, 1] } }",

@@ -325,16 +325,17 @@ carnot_status* carnot_heads_make(const carnot_attention_view* view, const carnot
   CARNOT_CHECK(view->cut < 0 || view->first + view->count <= t->dims[view->cut], INVALID_ARGUMENT,
                "%lld from %lld on of %lld", (long long)view->count, (long long)view->first,
                (long long)t->dims[view->cut]);
-  *out = (carnot_heads){.batch_rank = view->rank - 2,
-                        .batch = 1,
+  *out = (carnot_heads){.batch = 1,
                         .rows = dims[row],
                         .elements = dims[last],
                         .ld = t->strides[row],
                         .offset = view->cut < 0 ? 0 : view->first * t->strides[view->cut]};
-  for (int d = 0; d < out->batch_rank; d++) {
-    out->batch_dims[d] = dims[view->perm[d]];
-    out->batch_strides[d] = t->strides[view->perm[d]];
-    out->batch *= out->batch_dims[d];
+  for (int d = 0; d + 2 < view->rank; d++) {
+    if (carnot_attention_drops(view, d)) continue;
+    const int to = out->batch_rank++;
+    out->batch_dims[to] = dims[view->perm[d]];
+    out->batch_strides[to] = t->strides[view->perm[d]];
+    out->batch *= out->batch_dims[to];
   }
   return NULL;
 }

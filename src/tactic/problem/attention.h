@@ -14,6 +14,17 @@ typedef struct carnot_attention_view {
   int64_t first, count;
 } carnot_attention_view;
 
+// True for a batch axis that is gone because one element of it was cut out.
+static inline bool carnot_attention_drops(const carnot_attention_view* view, int d) {
+  return view->perm[d] == view->cut && view->count == 1;
+}
+// Axes of batches that the heads are seen in.
+static inline int carnot_attention_batches(const carnot_attention_view* view) {
+  int count = 0;
+  for (int d = 0; d + 2 < view->rank; d++) count += !carnot_attention_drops(view, d);
+  return count;
+}
+
 typedef struct carnot_attention_params {
   carnot_attention_view q, k, v;
   carnot_attention_view out;  // axis d of the result is axis perm[d] of the output

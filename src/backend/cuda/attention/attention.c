@@ -27,7 +27,8 @@ const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attenti
   const carnot_operand_desc *q = &problem->inputs[out->q.input],
                             *v = &problem->inputs[out->v.input];
   int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
-  if (out->q.rank > 4 || out->k.rank > 4 || out->v.rank > 4 || out->out.rank > 4)
+  if (carnot_attention_batches(&out->q) > 2 || carnot_attention_batches(&out->k) > 2 ||
+      carnot_attention_batches(&out->v) > 2 || out->out.rank > 4)
     return "heads in more than two batches";
   if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
     return carnot_cuda_reject_reason(reason, size, "heads of %lld and %lld, takes eights up to %d",

@@ -11,7 +11,7 @@ typedef struct carnot_cuda_depth_to_space_crop_params {
   carnot_cuda_generic_io io;
   int rows, columns, channels;  // of the result; channels in units
   int block, crop[2];
-  bool channels_last;  // of the result: the order in which items are numbered
+  int channels_last;  // of the result: the order in which items are numbered
   long long deep_image, deep_row, deep_column, deep_channel, deep_phase[2];
   long long image, row, column, channel;
 } carnot_cuda_depth_to_space_crop_params;
