@@ -50,6 +50,13 @@ static const char* read_region(const carnot_problem* problem, carnot_gemm_proble
   return why;
 }
 
+// Known to have fewer than pay for splitting them.
+static bool has_few_rows(const carnot_operand_desc* a) {
+  for (int d = 0; d < a->rank - 1; d++)
+    if (a->dims[d] < 0) return false;
+  return carnot_dims_count(a->dims, a->rank - 1) < kLeastSplitRows;
+}
+
 // Whether the weights may have the type of the tactic's precision.
 static const char* reject_weights(const carnot_problem* problem, const carnot_gemm_problem* gemm,
                                   char* reason, size_t size) {
@@ -58,10 +65,9 @@ static const char* reject_weights(const carnot_problem* problem, const carnot_ge
   if (type != CARNOT_WEIGHTS_BF16 && type != CARNOT_WEIGHTS_BF16_TILES && gemm->alpha != 1)
     return "alpha goes into the weights, which the type may not hold";
   const carnot_operand_desc* a = &problem->inputs[gemm->a];
-  const int64_t rows = carnot_dims_count(a->dims, a->rank - 1);
-  if (carnot_packed_weights_split(type) && rows >= 0 && rows < kLeastSplitRows)
-    return carnot_because(reason, size, "%lld rows, takes %d and more", (long long)rows,
-                          kLeastSplitRows);
+  if (carnot_packed_weights_split(type) && has_few_rows(a))
+    return carnot_because(reason, size, "%lld rows, takes %d and more",
+                          (long long)carnot_dims_count(a->dims, a->rank - 1), kLeastSplitRows);
   return carnot_packed_weights_reject(problem, problem->inputs[gemm->b].tensor, type, reason, size);
 }
 
