@@ -45,40 +45,62 @@ static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* 
   return false;
 }
 
-// The candidate that wins at the end by a tenth, else |best|: a second variant must earn its place.
+// The fastest of |count| candidates, |best| (NONE: it does not take the problem at the end) where
+// no other is faster by a tenth: a second variant must earn its place.
 static uint32_t winner_at(const carnot_candidate* at, uint32_t count, uint32_t best) {
   uint32_t winner = best;
-  if (at[best].ns == UINT64_MAX) return best;
-  for (uint32_t i = 0; i < count; i++)
-    if (!at[i].failed && at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns &&
-        at[i].ns < at[best].ns - at[best].ns / 10)
+  if (best != CARNOT_PLAN_NONE && at[best].ns == UINT64_MAX) return best;
+  for (uint32_t i = 0; i < count; i++) {
+    if (at[i].failed || at[i].ns == UINT64_MAX) continue;
+    if (winner == CARNOT_PLAN_NONE ||
+        (at[i].ns < at[winner].ns &&
+         (best == CARNOT_PLAN_NONE || at[i].ns < at[best].ns - at[best].ns / 10)))
       winner = i;
+  }
   return winner;
+}
+
+// The candidates of |set| at one end of the range, without those that do not take it there: tactics
+// refuse what they would compute slowly. |of|: their indices in the set. |*out_count| is 0 when the
+// end is not timed.
+static carnot_status* candidates_at(carnot_builder* builder, const carnot_candidate_set* set,
+                                    end_of_range end, carnot_candidate* at, uint32_t* of,
+                                    uint32_t* out_count) {
+  uint32_t count = 0;
+  *out_count = 0;
+  for (uint32_t i = 0; i < set->count; i++) {
+    const carnot_problem* problem = &set->items[i].problem;
+    carnot_candidate* c = &at[count];
+    *c = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
+    CARNOT_TRY(carnot_problem_copy(&builder->problems, problem, &c->problem));
+    if (!set_end(problem, end, &c->problem)) return NULL;
+    char reason[256];
+    const char* why = c->tactic->reject(&c->problem, reason, sizeof(reason));
+    CARNOT_TRY(carnot_reject_status(why));
+    if (!why) of[count++] = i;
+  }
+  *out_count = count;
+  return NULL;
 }
 
 static carnot_status* add_variant(carnot_builder* builder, const char* node,
                                   carnot_candidate_set* set, end_of_range end,
                                   carnot_assigned_region* region) {
   carnot_candidate at[CARNOT_MAX_CANDIDATES];
-  const uint32_t best = region->candidate;
+  uint32_t of[CARNOT_MAX_CANDIDATES], count, best = CARNOT_PLAN_NONE;
   carnot_guard guard;
   if (!make_guard(&set->problem, end, &guard)) return NULL;
-  for (uint32_t i = 0; i < set->count; i++) {
-    at[i] = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
-    const carnot_problem* problem = &set->items[i].problem;
-    CARNOT_TRY(carnot_problem_copy(&builder->problems, problem, &at[i].problem));
-    if (!set_end(problem, end, &at[i].problem)) return NULL;
-    // Dimensions are set one by one, so what a tactic requires of several may not hold here.
-    char reason[256];
-    const char* why = at[i].tactic->reject(&at[i].problem, reason, sizeof(reason));
-    CARNOT_TRY(carnot_reject_status(why));
-    if (why) return NULL;
-  }
-  CARNOT_TRY(carnot_measure_candidates(builder, node, &at[best].problem, at, set->count));
-  uint32_t winner = winner_at(at, set->count, best);
-  if (winner == best || !carnot_candidates_share_layouts(&set->items[winner], &set->items[best]))
+  CARNOT_TRY(candidates_at(builder, set, end, at, of, &count));
+  if (!count) return NULL;
+  for (uint32_t i = 0; i < count; i++)
+    if (of[i] == region->candidate) best = i;
+  const carnot_problem* key = &at[best == CARNOT_PLAN_NONE ? 0 : best].problem;
+  CARNOT_TRY(carnot_measure_candidates(builder, node, key, at, count));
+  const uint32_t winner = winner_at(at, count, best);
+  if (winner == best ||
+      !carnot_candidates_share_layouts(&set->items[of[winner]], &set->items[region->candidate]))
     return NULL;
-  region->guarded[region->guarded_count].candidate = winner;
+  region->guarded[region->guarded_count].candidate = of[winner];
   region->guarded[region->guarded_count++].guard = guard;
   return NULL;
 }
