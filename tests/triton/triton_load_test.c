@@ -143,6 +143,7 @@ int main(int argc, char** argv) {
   struct timespec start, now;
   clock_gettime(CLOCK_MONOTONIC, &start);
   int reloads = 0;
+  double elapsed;
   size_t first = 0, last = 0;
   do {
     replace(open_version(1 + (reloads + 1) % 2));
@@ -150,7 +151,8 @@ int main(int argc, char** argv) {
     if (++reloads == 10) first = allocated();
     if (reloads > 10 && reloads % 10 == 0) last = allocated();
     clock_gettime(CLOCK_MONOTONIC, &now);
-  } while ((double)(now.tv_sec - start.tv_sec) < seconds || reloads < 20 || answered < least);
+    elapsed = (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
+  } while (elapsed < seconds || reloads < 20 || answered < least);
   is_over = true;
   for (int w = 0; w < WORKERS; w++) pthread_join(threads[w], NULL);
   replace(NULL);

@@ -113,6 +113,7 @@ class Bench:
             write_data(data, model)
             command += ["--input-data", data]
         if export is not None:
+            export.unlink(missing_ok=True)  # which the program would not overwrite
             command += ["--profile-export-file", export]
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self.options.perf_libraries or "")}
         self.command = " ".join(map(str, command))

@@ -19,6 +19,8 @@ MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(head: typing.List[str], rows: typing.List[typing.List[str]]) -> str:
+    if not rows:
+        return ""
     return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *rows])
 
 
