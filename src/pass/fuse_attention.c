@@ -188,23 +188,31 @@ static carnot_node* cut_before(match* m, carnot_value* value, carnot_node* reade
   return NULL;
 }
 
+// Gives the last cut back.
+static void undo_cut(match* m) {
+  const int i = --m->cut_count;
+  carnot_node_set_input(m->cuts[i].reader, m->cuts[i].input, m->cuts[i].before);
+}
+
 static void undo_cuts(match* m) {
-  for (int i = 0; i < m->cut_count; i++)
-    carnot_node_set_input(m->cuts[i].reader, m->cuts[i].input, m->cuts[i].before);
-  m->cut_count = 0;
+  while (m->cut_count) undo_cut(m);
 }
 
 // Takes what precedes |value|, whose axis |axis| from the end (1 or 2) holds the elements of a
 // head, for |reader|. False when these cannot be read next to one another.
 static bool take_views(match* m, carnot_value* value, carnot_node* reader, int axis) {
   int best = axis == 1 ? m->count : -1;
-  bool open = true;  // no permutation of the batches yet
+  enum { kNoCut = -2 };
+  int best_uncut = kNoCut;  // |best| before a cut whose slice is not taken yet
+  bool open = true;         // no permutation of the batches yet
   while (is_typed(m, value, 2)) {
+    const int cuts = m->cut_count;
     carnot_node* node = open ? cut_before(m, value, reader) : NULL;
+    if (m->cut_count > cuts) best_uncut = best;
     if (!node) node = sole_producer(value, reader);
     if (!node) break;
     if (cuts_heads(node)) {
-      if (axis == 1 && take(m, node)) best = m->count;
+      if (axis == 1 && take(m, node)) best = m->count, best_uncut = kNoCut;
       break;
     }
     if (!open) break;  // behind one, only a slice can be seen through
@@ -220,6 +228,10 @@ static bool take_views(match* m, carnot_value* value, carnot_node* reader, int a
     reader = node;
     value = from;
     if (axis == 1 && !regroups_batch(node)) best = m->count;
+  }
+  if (best_uncut != kNoCut) {  // its slice is not taken: as it was
+    undo_cut(m);
+    best = best_uncut;
   }
   if (best >= 0) m->count = best;
   return best >= 0;
