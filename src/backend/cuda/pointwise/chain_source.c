@@ -54,6 +54,7 @@ static void put_number(writer* w, double value) {
 }
 
 static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
+static bool is_fp8(carnot_dtype t) { return t == CARNOT_DTYPE_F8E4M3FN; }
 
 static bool has_fast_form(carnot_fn fn) {
   return fn == CARNOT_FN_SIGMOID || fn == CARNOT_FN_SWISH || fn == CARNOT_FN_GELU_ERF ||
@@ -72,19 +73,18 @@ static const char* put_quantization(writer* w, const carnot_plan_node* node, car
   carnot_dtype stored = types[x];
   if (down) stored = has_zero ? types[node->inputs[2]] : (carnot_dtype)given;
   if (down && !has_zero && !given) stored = CARNOT_DTYPE_U8;
-  const bool is_fp8 = stored == CARNOT_DTYPE_F8E4M3FN;
-  if (stored != CARNOT_DTYPE_U8 && stored != CARNOT_DTYPE_I8 && !is_fp8)
+  const bool fp8 = is_fp8(stored);
+  if (stored != CARNOT_DTYPE_U8 && stored != CARNOT_DTYPE_I8 && !fp8)
     return "quantized values are not int8, uint8 or float8e4m3fn";
-  if (is_fp8 && down && !carnot_attr_int(row, &node->attrs, "saturate"))
+  if (fp8 && down && !carnot_attr_int(row, &node->attrs, "saturate"))
     return "quantization to FP8 that does not saturate";
   if (types[scale] != CARNOT_DTYPE_F32 || (down && types[x] != CARNOT_DTYPE_F32) ||
       (precision && precision != CARNOT_DTYPE_F32))
     return "quantization in other than float32";
   types[out] = down ? stored : CARNOT_DTYPE_F32;
   char zero[32] = "0";
-  if (has_zero)
-    snprintf(zero, sizeof(zero), is_fp8 ? "load_e4m3(v%u)" : "(i32)v%u", node->inputs[2]);
-  if (is_fp8) {
+  if (has_zero) snprintf(zero, sizeof(zero), fp8 ? "load_e4m3(v%u)" : "(i32)v%u", node->inputs[2]);
+  if (fp8) {
     w->holds_fp8 = true;
     if (down)
       put(w, "  u8 v%u = store_e4m3(__fadd_rn(__fdiv_rn(v%u, v%u), %s));\n", out, x, scale, zero);
@@ -112,6 +112,7 @@ static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtyp
   uint32_t out = node->outputs[0];
   if (node->op == CARNOT_OP_CAST) {
     types[out] = (carnot_dtype)carnot_attr_int(row, &node->attrs, "to");
+    if (is_fp8(first) || is_fp8(types[out])) return "a cast of FP8 is the generic kernel's";
     const char* to = compute_type(types[out]);
     if (!to) return "a cast to this type has no device form";
     put(w, "  %s v%u = caster<%s>::of(v%u);\n", to, out, to, node->inputs[0]);
@@ -124,6 +125,7 @@ static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtyp
   if (!facts || facts->arity != (int)node->input_count) return "a function of other operands";
   // The operands of Select are the second and third.
   carnot_dtype same = fn == CARNOT_FN_SELECT ? types[node->inputs[1]] : first;
+  if (is_fp8(same) && fn != CARNOT_FN_SELECT) return "a function of FP8, which is held as bytes";
   types[out] = facts->to_bool ? CARNOT_DTYPE_BOOL : same;
   bool real = carnot_dtype_is_float(same);
   if (facts->types == 'F' && !real) return "a function of real numbers on integers";
