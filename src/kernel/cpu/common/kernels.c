@@ -31,7 +31,7 @@ extern carnot_depthwise_u8s8_fn carnot_depthwise_u8s8_avx512vnni;
 #define KERNEL(name) .name = CARNOT_KERNEL(name),
 #endif
 
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // the latter: clang before 15
 #define KERNEL_AMX_ONLY(name) .name = CARNOT_KERNEL(name),
 #else
 #define KERNEL_AMX_ONLY(name) .name = NULL,
