@@ -128,10 +128,18 @@ carnot_status* carnot_choose_stored_types(carnot_builder* builder,
   const chooser c = {builder, analysis, stored};
   builder->stored_types = stored;
   propose(&c);
-  for (bool changed = true; changed;) {
+  // Forwards and backwards in turns: what one region gives back reaches its neighbours on both
+  // sides.
+  bool changed = true;
+  for (bool forwards = true; changed; forwards = !forwards) {
     changed = false;
-    for (uint32_t r = 0; r < analysis->region_count; r++)
-      if (analysis->regions[r].block == 0) CARNOT_TRY(settle(&c, &analysis->regions[r], &changed));
+    for (uint32_t i = 0; i < analysis->region_count; i++) {
+      const uint32_t r = forwards ? i : analysis->region_count - 1 - i;
+      if (analysis->regions[r].block != 0) continue;
+      CARNOT_TRY(settle(&c, &analysis->regions[r], &changed));
+      carnot_arena_reset(&builder->problems);  // no candidates exist yet
+      CARNOT_TRY(carnot_arena_prepare(&builder->problems));
+    }
   }
   return NULL;
 }
