@@ -7,9 +7,17 @@
 
 enum { kLeastGroupChannels = 16, kMostGroups = 8 };
 
+// A filter row is one tap where the kernel joins its columns.
+static bool joins_columns(const carnot_conv_params* p) {
+  const int x = p->window.rank - 1;
+  return carnot_bf16_tiles_joins_columns(p->channels / p->group, p->window.kernel[x],
+                                         p->window.dilations[x]);
+}
+
 static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
-  return (carnot_packed_weights_shape){carnot_conv_taps(p), p->channels / p->group,
-                                       p->filters / p->group};
+  const int64_t joined = joins_columns(p) ? p->window.kernel[p->window.rank - 1] : 1;
+  return (carnot_packed_weights_shape){carnot_conv_taps(p) / joined,
+                                       p->channels / p->group * joined, p->filters / p->group};
 }
 
 // Of one group.
@@ -49,7 +57,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   if (why) return why;
   if (carnot_conv_is_depthwise(&p)) return "the depthwise tactics take depthwise convolutions";
   if (p.window.rank > 2) return "the window has three dimensions";
-  if (p.channels / p.group < kLeastGroupChannels)
+  if (p.channels / p.group < kLeastGroupChannels && !joins_columns(&p))
     return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
                           (long long)(p.channels / p.group), kLeastGroupChannels);
   if (p.group > kMostGroups)
@@ -76,9 +84,10 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n),
                            sizeof(float), "weights before packing", &wide));
   const float* weights = carnot_conv_weights(problem)->tensor->data;
+  const int64_t taps = carnot_conv_taps(p), channels = p->channels / p->group;
   for (int64_t g = 0; g < p->group; g++) {
-    carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
-                               weights + g * shape.n * shape.depth * shape.taps, wide);
+    carnot_pack_conv_k1n16_f32(shape.n, channels, taps, weights + g * shape.n * channels * taps,
+                               wide);
     carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide,
                                (char*)packed + (size_t)g * bytes);
   }

@@ -38,6 +38,38 @@ CARNOT_INLINE void copy_pixel(const carnot_conv2d_bf16_tiles* p, int64_t at, int
   }
 }
 
+// The numbers under a filter row that begins at column |w0| of an input row, as one pixel.
+CARNOT_INLINE void copy_filter_row(const carnot_conv2d_bf16_tiles* p, int64_t row_at, int64_t w0,
+                                   int64_t channels, uint16_t* dst) {
+  const carnot_conv2d_f32* c = &p->conv;
+  const int64_t at = row_at + w0 * c->src_w;
+  const __mmask32 mask = (__mmask32)((UINT64_C(1) << channels) - 1);
+  if (w0 >= 0 && w0 + c->s <= c->w && c->src_w == c->c) {
+    if (p->src_is_bf16) {
+      const uint16_t* src = (const uint16_t*)(const void*)c->src + at;
+      _mm512_store_si512(dst, _mm512_maskz_loadu_epi16(mask, src));
+      return;
+    }
+    const __m512 low = _mm512_maskz_loadu_ps((__mmask16)mask, c->src + at);
+    const __m512 high = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), c->src + at + 16);
+    _mm512_store_si512(dst, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    return;
+  }
+  float row[kTileDepth] __attribute__((aligned(64))) = {0};
+  for (int64_t s = max_i64(0, -w0); s < c->s && w0 + s < c->w; ++s)
+    for (int64_t k = 0; k < c->c; ++k) {
+      const int64_t from = at + s * c->src_w + k;
+      const uint16_t* half = (const uint16_t*)(const void*)c->src;
+      uint32_t bits = p->src_is_bf16 ? (uint32_t)half[from] << 16 : 0;
+      if (p->src_is_bf16)
+        memcpy(&row[s * c->c + k], &bits, sizeof bits);
+      else
+        row[s * c->c + k] = c->src[from];
+    }
+  _mm512_store_si512(dst,
+                     (__m512i)_mm512_cvtne2ps_pbh(_mm512_load_ps(row + 16), _mm512_load_ps(row)));
+}
+
 // A block of results, and the copy of the pixels under it.
 typedef struct block {
   int64_t n, p0, rows, q0, columns;
@@ -50,7 +82,9 @@ static void copy_row(const carnot_conv2d_bf16_tiles* p, const tiles_layout* l, i
   const carnot_conv2d_f32* c = &p->conv;
   for (int64_t j = 0; j < columns; ++j, dst += l->depth) {
     const int64_t w = j * c->stride_w + first;
-    if ((uint64_t)w < (uint64_t)c->w) {
+    if (l->joins) {
+      copy_filter_row(p, row_at, w, l->channels, dst);
+    } else if ((uint64_t)w < (uint64_t)c->w) {
       copy_pixel(p, row_at + w * c->src_w, l->depth, dst);
     } else {
       memset(dst, 0, (size_t)l->depth * sizeof *dst);
@@ -77,13 +111,14 @@ static void copy_block(const carnot_conv2d_bf16_tiles* p, const tiles_layout* l,
 }
 
 static void find_offsets(const carnot_conv2d_f32* c, const tiles_layout* l, int64_t* offsets) {
+  const int64_t columns = l->taps / c->r;
   for (int64_t r = 0; r < c->r; ++r)
-    for (int64_t s = 0; s < c->s; ++s) {
+    for (int64_t s = 0; s < columns; ++s) {
       const int64_t y = r * c->dilation_h, x = s * c->dilation_w;
       const int64_t phase = y % c->stride_h * l->column_phases + x % c->stride_w;
       const int64_t pixel =
           (phase * l->copied_rows + y / c->stride_h) * l->columns + x / c->stride_w;
-      offsets[r * c->s + s] = pixel * l->depth;
+      offsets[r * columns + s] = pixel * l->depth;
     }
 }
 
@@ -382,7 +417,7 @@ static void direct(const tiles_call* call, int64_t m0, int64_t m1) {
 void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t m0, int64_t m1,
                                       int64_t n0, int64_t n1) {
   const tiles_layout l = tiles_layout_of(p);
-  tiles_call call = {.p = p, .taps = p->conv.r * p->conv.s, .depth = l.depth, .n0 = n0, .n1 = n1};
+  tiles_call call = {.p = p, .taps = l.taps, .depth = l.depth, .n0 = n0, .n1 = n1};
   call.panel = call.taps * call.depth * kPanel * 2;
   if (l.direct)
     call.offsets[0] = 0;

@@ -6,6 +6,8 @@
 // Sizes, strides and the epilogue are those of carnot_conv2d_f32, whose pointers src, dst and
 // epilogue.residual point to elements of the types below; strides count elements. A GEMM [M,K] by
 // [K,N] is a 1x1 convolution over one row of M pixels.
+// With few channels (a first layer) a row of the filter is one tap of S * C channels, see
+// carnot_bf16_tiles_joins_columns.
 // |weights| packed as k2n16d32 bf16: the panels of k2n16 bf16 (pack_half.h) with the depth of a tap
 // filled up with zeros to a multiple of 32, so that every tap begins with a tile.
 // |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
@@ -30,6 +32,12 @@ typedef void carnot_conv2d_bf16_tiles_fn(const carnot_conv2d_bf16_tiles* p, int6
                                          int64_t n0, int64_t n1);
 
 enum { CARNOT_BF16_TILES_MAX_TAPS = 256 };
+
+// Whether the S columns of a filter row are one tap: half of a tile and less would hold one pixel,
+// and a tile holds them all.
+static inline bool carnot_bf16_tiles_joins_columns(int64_t c, int64_t s, int64_t dilation_w) {
+  return c < 16 && s > 1 && s * c <= 32 && dilation_w == 1;
+}
 
 // Whether the kernel takes these sizes: no more than CARNOT_BF16_TILES_MAX_TAPS taps, and the
 // pixels under a few results fit in its copy.

@@ -5,7 +5,8 @@
 #include "kernel/cpu/conv/conv2d_bf16_tiles_layout.h"
 
 bool carnot_conv2d_bf16_tiles_fits(const carnot_conv2d_bf16_tiles* p) {
-  return p->conv.r * p->conv.s <= CARNOT_BF16_TILES_MAX_TAPS && tiles_layout_of(p).fits;
+  const tiles_layout l = tiles_layout_of(p);
+  return l.taps <= CARNOT_BF16_TILES_MAX_TAPS && l.fits;
 }
 
 int64_t carnot_conv2d_bf16_tiles_scratch(const carnot_conv2d_bf16_tiles* p) {

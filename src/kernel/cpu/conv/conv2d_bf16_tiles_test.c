@@ -14,6 +14,8 @@ static const problem kProblems[] = {
     {1, 5, 5, 900, 1, 20, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, true, false},
     {2, 17, 9, 24, 1, 50, 1, 1, 2, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
     {1, 30, 30, 3, 1, 8, 9, 9, 2, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
+    {1, 45, 51, 3, 1, 40, 7, 7, 2, 1, 3, CARNOT_KERNEL_ACTIVATION_RELU, false, true},
+    {2, 17, 14, 4, 1, 20, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
     {1, 20, 1, 8, 4, 16, 5, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false, false},
     {2, 3, 2, 4, 1, 20, 5, 7, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
     {1, 90, 70, 64, 1, 32, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
@@ -52,8 +54,10 @@ static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, un
   for (int64_t g = 0; g < p->groups; ++g) {
     const int64_t taps = p->r * p->s;
     carnot_pack_conv_k1n16_f32(p->k, p->c, taps, o.weights + g * p->k * p->c * taps, o.packed);
-    float* packed = buffer(carnot_packed_k2n16d32_count(taps, p->c, p->k) / 2, 0);
-    carnot_pack_k2n16d32_bf16(taps, p->c, p->k, o.packed, (uint16_t*)packed);
+    const bool joins = carnot_bf16_tiles_joins_columns(p->c, p->s, p->dilation);
+    const int64_t tile_taps = joins ? p->r : taps, depth = joins ? p->s * p->c : p->c;
+    float* packed = buffer(carnot_packed_k2n16d32_count(tile_taps, depth, p->k) / 2, 0);
+    carnot_pack_k2n16d32_bf16(tile_taps, depth, p->k, o.packed, (uint16_t*)packed);
     carnot_conv2d_bf16_tiles call = {.conv = conv_of(p, &o, g),
                                      .src_is_bf16 = src_bf16,
                                      .dst_is_bf16 = dst_bf16,
