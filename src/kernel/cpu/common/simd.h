@@ -74,6 +74,24 @@ CARNOT_INLINE void v_store_upto(float* p, vf32 x, int64_t n) {
   }
 }
 
+// The same from element |at| of float32 or BF16 numbers.
+CARNOT_INLINE vf32 v_load_stored(bool is_bf16, const void* p, int64_t at, int64_t n) {
+  const uint16_t* half = (const uint16_t*)p + at;
+  if (!is_bf16) return v_load_upto((const float*)p + at, n);
+  return n >= V_LANES ? v_load_bf16(half) : v_load_bf16_n(half, n);
+}
+
+CARNOT_INLINE void v_store_stored(bool is_bf16, void* p, int64_t at, vf32 x, int64_t n) {
+  uint16_t* half = (uint16_t*)p + at;
+  if (!is_bf16) {
+    v_store_upto((float*)p + at, x, n);
+  } else if (n >= V_LANES) {
+    v_store_bf16(half, x);
+  } else {
+    v_store_bf16_n(half, x, n);
+  }
+}
+
 // The same of bytes.
 CARNOT_INLINE vf32 v_load_bytes_upto(const void* p, int64_t n, bool is_signed) {
   return n >= V_LANES ? v_load_bytes(p, is_signed) : v_load_bytes_n(p, n, is_signed);

@@ -19,22 +19,6 @@ typedef struct pool_window {
   float count;
 } pool_window;
 
-CARNOT_INLINE vf32 load_element(bool is_bf16, const char* src, int64_t at, int64_t n) {
-  const uint16_t* half = (const uint16_t*)(const void*)src + at;
-  if (is_bf16) return n >= V_LANES ? v_load_bf16(half) : v_load_bf16_n(half, n);
-  return v_load_upto((const float*)(const void*)src + at, n);
-}
-
-CARNOT_INLINE void store_element(bool is_bf16, void* dst, int64_t at, vf32 x, int64_t n) {
-  uint16_t* half = (uint16_t*)dst + at;
-  if (!is_bf16)
-    v_store_upto((float*)dst + at, x, n);
-  else if (n >= V_LANES)
-    v_store_bf16(half, x);
-  else
-    v_store_bf16_n(half, x, n);
-}
-
 // |by_rows|: every row of a large window is summed from zero: the error grows with the roots of its
 // sides.
 CARNOT_INLINE void pool_channels(pool_types types, const pool_window* win, int64_t ch, int vectors,
@@ -47,7 +31,7 @@ CARNOT_INLINE void pool_channels(pool_types types, const pool_window* win, int64
     for (int v = 0; v < vectors; ++v) row[v] = by_rows ? v_zero() : acc[v];
     for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
       for (int v = 0; v < vectors; ++v) {
-        const vf32 xv = load_element(types.src_is_bf16, win->src, x + v * V_LANES, left);
+        const vf32 xv = v_load_stored(types.src_is_bf16, win->src, x + v * V_LANES, left);
         row[v] = max ? v_max(row[v], xv) : v_add(row[v], xv);
       }
     }
@@ -55,8 +39,8 @@ CARNOT_INLINE void pool_channels(pool_types types, const pool_window* win, int64
   }
   const vf32 count = v_set(win->count);
   for (int v = 0; v < vectors; ++v) {
-    store_element(types.dst_is_bf16, dst, at + ch + v * V_LANES,
-                  max ? acc[v] : v_div(acc[v], count), left);
+    v_store_stored(types.dst_is_bf16, dst, at + ch + v * V_LANES,
+                   max ? acc[v] : v_div(acc[v], count), left);
   }
 }
 

@@ -61,12 +61,6 @@ CARNOT_INLINE vf32 joined(carnot_kernel_reduction reduction, vf32 acc, vf32 x, b
   }
 }
 
-CARNOT_INLINE vf32 load_element(bool is_bf16, const void* src, int64_t at, int64_t n) {
-  const uint16_t* half = (const uint16_t*)src + at;
-  if (is_bf16) return n >= V_LANES ? v_load_bf16(half) : v_load_bf16_n(half, n);
-  return v_load_upto((const float*)src + at, n);
-}
-
 // |src|: index of the first element.
 CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, bool is_bf16,
                                   carnot_kernel_reduction reduction, int64_t src, float* dst,
@@ -79,7 +73,7 @@ CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, bool is_bf16,
     for (int v = 0; v < vectors; ++v) acc[v] = identity_of(reduction);
     for (int64_t i = begin; i < end; ++i) {
       for (int v = 0; v < vectors; ++v) {
-        const vf32 x = load_element(is_bf16, p->src, src + i * p->src_axis + v * V_LANES, left);
+        const vf32 x = v_load_stored(is_bf16, p->src, src + i * p->src_axis + v * V_LANES, left);
         acc[v] = joined(reduction, acc[v], x, /*block=*/false);
       }
     }
