@@ -95,13 +95,25 @@ static bool follows_inputs(const carnot_region_facts* f) {
   return true;
 }
 
+// Reads values of the size of its first result in float32 beside others in BF16: a sum of both,
+// say, which is not rounded to the smaller type.
+static bool mixes(const chooser* c, const carnot_region_facts* f) {
+  bool any = false;
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const carnot_value* x = f->inputs[i];
+    any |= x && !x->constant && !is_stored(c, x) && x->type.dtype == CARNOT_DTYPE_F32 &&
+           f->output_count > 0 && carnot_same_dims(&x->type, &f->outputs[0]->type);
+  }
+  return any;
+}
+
 static carnot_status* settle(const chooser* c, const carnot_region_facts* f, bool* out_changed) {
   const bool reads = any_stored(c, f->inputs, f->input_count);
   if (!reads && !any_stored(c, f->outputs, f->output_count)) return NULL;
-  if (!reads && follows_inputs(f)) {
+  if (any_stored(c, f->outputs, f->output_count) && follows_inputs(f) && (!reads || mixes(c, f))) {
     clear(c, f->outputs, f->output_count);
     *out_changed = true;
-    return NULL;
+    if (!reads) return NULL;
   }
   bool takes;
   CARNOT_TRY(ask(c, f, &takes));

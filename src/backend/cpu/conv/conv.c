@@ -6,7 +6,7 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 
-enum { kLeastPairChannels = 8, kLeastSplitChannels = 16 };
+enum { kLeastPairChannels = 8, kLeastSplitChannels = 24 };
 
 // ---- build ----
 
@@ -22,7 +22,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
-// Channels of a tap that fill a pair or, in parts, half of a tile's depth.
+// Channels of a tap that fill a pair or, in parts, three quarters of a tile's depth.
 static int64_t least_channels(carnot_weights_type type) {
   if (carnot_packed_weights_split(type)) return kLeastSplitChannels;
   return type == CARNOT_WEIGHTS_BF16 ? kLeastPairChannels : 1;
