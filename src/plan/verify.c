@@ -225,8 +225,7 @@ static carnot_status* check_binding(const carnot_plan* plan, uint32_t index) {
   CHECK(b->value < plan->value_count, "tensor %s names value %u of %u", b->name, b->value,
         plan->value_count);
   CHECK((unsigned)b->dtype < CARNOT_DTYPE_COUNT, "tensor %s has type %d", b->name, (int)b->dtype);
-  CHECK(b->value >= plan->value_count || b->dtype != CARNOT_DTYPE_F32 ||
-            !carnot_dtype_is_half(plan->values[b->value].format.dtype),
+  CHECK(b->dtype != CARNOT_DTYPE_F32 || !carnot_dtype_is_half(plan->values[b->value].format.dtype),
         "tensor %s of float32 is stored as %s", b->name,
         carnot_dtype_name(plan->values[b->value].format.dtype));
   CARNOT_TRY(check_io_format(b));

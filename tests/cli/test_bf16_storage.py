@@ -88,8 +88,7 @@ def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:
 def test_the_layers_beside_the_reference(tmp_path: pathlib.Path) -> None:
     model = residual_net(tmp_path / "m.onnx")
     flags = ("--bf16", "--backend=cpu", "--rtol=0.05", "--atol=0.05")
-    compared = json.loads(passes("debug", "compare", model, "--json", *flags))
-    assert compared
+    passes("debug", "compare", model, *flags)  # its exit code says whether a layer differs
 
 
 def test_a_layer_that_must_stay_float32_keeps_its_tensors(tmp_path: pathlib.Path) -> None:
