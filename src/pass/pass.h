@@ -131,6 +131,9 @@ bool carnot_takes_qdq_in_f32(const carnot_node* node);
 // FP32 layers are stored as options->half or the type requested for them (accelerator).
 carnot_status* carnot_pass_convert_to_mixed_precision(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Depthwise convolutions with the 1x1 convolutions around them as one region (CPU).
+carnot_status* carnot_pass_fuse_conv_chains(carnot_graph* graph,
+                                            const carnot_pass_options* options) CARNOT_MUST_USE;
 // Joins query, key and value projections of one value into one GEMM.
 carnot_status* carnot_pass_fuse_qkv_projections(carnot_graph* graph,
                                                 const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -73,6 +73,8 @@ static const carnot_pass_row kPasses[] = {
     {"dce", "removes nodes that nothing reads", carnot_pass_dce, false, false},
     {"fuse_squeeze_excite", "fuses squeeze-and-excitation blocks", carnot_pass_fuse_squeeze_excite,
      false, false},
+    {"fuse_conv_chains", "fuses depthwise convolutions with the 1x1 convolutions around them",
+     carnot_pass_fuse_conv_chains, false, true},
     {"form_fusion_regions", "fuses anchors with their epilogues, and pointwise chains",
      carnot_pass_form_fusion_regions, false, false},
 };

@@ -49,6 +49,9 @@ carnot_status* carnot_conv_alloc_weights(carnot_prepared* out, const char* packi
 // INVALID_MODEL.
 carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_dims,
                                         const carnot_conv_params** out) CARNOT_MUST_USE;
+// The part of it about one convolution of a step of |input_count| inputs.
+carnot_status* carnot_conv_params_check(const carnot_conv_params* p, uint32_t input_count,
+                                        int most_dims) CARNOT_MUST_USE;
 // Checks the size of constant 0. INVALID_MODEL.
 carnot_status* carnot_conv_check_packed(const carnot_step_view* step, size_t bytes) CARNOT_MUST_USE;
 // uses_input: the weights and the bias come packed.

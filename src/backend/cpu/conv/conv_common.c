@@ -111,6 +111,17 @@ carnot_status* carnot_conv_alloc_weights(carnot_prepared* out, const char* packi
   return NULL;
 }
 
+carnot_status* carnot_conv_params_check(const carnot_conv_params* p, uint32_t input_count,
+                                        int most_dims) {
+  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, most_dims));
+  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
+                   p->filters <= CARNOT_CONV_MAX_FILTERS && p->channels % p->group == 0 &&
+                   p->filters % p->group == 0,
+               INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
+               (long long)p->filters, (long long)p->group);
+  return carnot_epilogue_plan_validate(&p->epilogue_plan, input_count);
+}
+
 carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_dims,
                                         const carnot_conv_params** out) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_conv_params) && step->constant_count == 2,
@@ -119,16 +130,11 @@ carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_d
   const carnot_conv_params* p = step->params;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
                "the step is not a convolution");
-  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, most_dims));
-  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
-                   p->filters <= CARNOT_CONV_MAX_FILTERS && p->channels % p->group == 0 &&
-                   p->filters % p->group == 0,
-               INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
-               (long long)p->filters, (long long)p->group);
+  CARNOT_TRY(carnot_conv_params_check(p, step->input_count, most_dims));
   CARNOT_CHECK(step->constant_bytes[1] >= (size_t)p->filters * sizeof(float), INVALID_MODEL,
                "the bias has %zu bytes", step->constant_bytes[1]);
   *out = p;
-  return carnot_epilogue_plan_validate(&p->epilogue_plan, step->input_count);
+  return NULL;
 }
 
 carnot_status* carnot_conv_check_packed(const carnot_step_view* step, size_t bytes) {

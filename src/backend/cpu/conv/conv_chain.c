@@ -1,0 +1,265 @@
+// Chains of 1x1 and depthwise convolutions (the inverted residual of MobileNet), computed by blocks
+// of output rows, so that what lies between the convolutions stays in the cache of a core.
+//   y = point(depthwise(point(x)))  of which the first or the last convolution may be missing
+#include "backend/cpu/conv/conv_chain.h"
+
+#include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/common/packed_weights.h"
+
+enum {
+  kMaxStages = CARNOT_CONV_CHAIN_MAX_STAGES,
+  kLeastInnerBytes = 256 * 1024  // smaller images gain nothing from blocks of rows
+};
+
+// The tactics of one convolution that read and pack the stages.
+typedef struct chain_config {
+  const carnot_tactic *point, *depthwise;
+} chain_config;
+
+// ---- build ----
+
+static bool is_point(const carnot_conv_params* p) {
+  bool is = p->group == 1;
+  for (int d = 0; d < p->window.rank; d++)
+    is = is && p->window.kernel[d] == 1 && p->window.strides[d] == 1 && !p->window.begin[d] &&
+         !p->window.end[d];
+  return is;
+}
+
+// Which stage is depthwise, where all others are 1x1; -1: it is no such chain.
+static int depthwise_of(const carnot_conv_chain_params* p) {
+  int found = -1;
+  for (int i = 0; i < p->count; i++) {
+    if (carnot_conv_is_depthwise(&p->stages[i])) {
+      if (found >= 0) return -1;
+      found = i;
+    } else if (!is_point(&p->stages[i])) {
+      return -1;
+    }
+  }
+  return found >= 0 && found < 2 && p->count - found <= 2 ? found : -1;
+}
+
+// Operands that vary with the pixel are taken by the last convolution alone.
+static bool has_full_operand(const carnot_epilogue_plan* plan) {
+  bool full = plan->residual >= 0;
+  for (int i = 0; i < plan->operand_count; i++)
+    full |= plan->operands[i].shape == CARNOT_EPILOGUE_FULL;
+  return full;
+}
+
+static bool is_depthwise_node(const carnot_conv_stage* stage) {
+  const carnot_plan_node* node = &stage->region.nodes[0];
+  return carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") > 1;
+}
+
+static double inner_bytes(const carnot_conv_stage* stage) {
+  const carnot_operand_desc* y = &stage->output;
+  double bytes = sizeof(float);
+  for (int d = 1; d < y->rank; d++) bytes *= y->dims[d] < 0 ? 1 : (double)y->dims[d];
+  return bytes;
+}
+
+// Epilogues name inputs of the step.
+static void use_step_inputs(const carnot_conv_stage* stage, carnot_epilogue_plan* plan) {
+  if (plan->residual >= 0) plan->residual = (int32_t)stage->step_inputs[plan->residual];
+  for (int i = 0; i < plan->operand_count; i++)
+    plan->operands[i].input = (int32_t)stage->step_inputs[plan->operands[i].input];
+}
+
+// Asks the tactic of one convolution, which also says the layouts that it wants.
+static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stage,
+                                carnot_conv_params* out, char* reason, size_t size) {
+  const chain_config* config = problem->tactic->config;
+  stage->problem.tactic = is_depthwise_node(stage) ? config->depthwise : config->point;
+  if (stage->output.rank != 4) return "an image of two dimensions is wanted";
+  const char* why = stage->problem.tactic->reject(&stage->problem, reason, size);
+  if (why) return why;
+  carnot_problem as_any = stage->problem;
+  why = carnot_conv_reject(&as_any, out, reason, size);
+  if (why) return why;
+  for (uint32_t i = 0; i < stage->problem.input_count; i++)
+    if (stage->step_inputs[i] != CARNOT_PLAN_NONE)
+      problem->inputs[stage->step_inputs[i]].format.layout = stage->inputs[i].format.layout;
+  problem->outputs[0].format.layout = stage->output.format.layout;
+  return NULL;
+}
+
+static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chain, char* reason,
+                                size_t size) {
+  carnot_conv_chain_params p = {.count = chain->count};
+  double most = 0;
+  for (int i = 0; i < chain->count; i++) {
+    const char* why = reject_stage(problem, &chain->stages[i], &p.stages[i], reason, size);
+    if (why) return why;
+    if (i + 1 == chain->count) break;
+    if (has_full_operand(&p.stages[i].epilogue_plan))
+      return "an operand inside the chain varies with the pixel";
+    most = inner_bytes(&chain->stages[i]) > most ? inner_bytes(&chain->stages[i]) : most;
+  }
+  if (depthwise_of(&p) < 0) return "not one depthwise convolution between 1x1 ones";
+  if (most < kLeastInnerBytes)
+    return carnot_because(reason, size, "%.0f bytes between the convolutions stay in cache", most);
+  return NULL;
+}
+
+static const char* chain_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_arena arena = {0};
+  carnot_conv_chain chain;
+  carnot_status* status = carnot_arena_prepare(&arena);
+  const char* why = status ? CARNOT_REJECT_NO_MEMORY : NULL;
+  carnot_status_free(status);
+  if (!why) why = carnot_conv_chain_read(problem, &arena, &chain);
+  if (!why) why = reject_chain(problem, &chain, reason, size);
+  carnot_arena_deinit(&arena);
+  return why;
+}
+
+// Takes over what the tactic of one convolution prepared.
+static void take_stage(const carnot_conv_stage* stage, const carnot_prepared* from, int i,
+                       carnot_conv_chain_params* p, carnot_prepared* out) {
+  p->stages[i] = *(const carnot_conv_params*)from->params;
+  use_step_inputs(stage, &p->stages[i].epilogue_plan);
+  out->constants[i] = from->constants[0];
+  for (uint32_t k = 0; k < stage->problem.input_count; k++)
+    if (from->packed_inputs >> k & 1) out->packed_inputs |= (uint64_t)1 << stage->step_inputs[k];
+}
+
+static carnot_status* chain_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_conv_chain* chain;
+  carnot_conv_chain_params* p;
+  void *memory, *biases;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof *chain, "a chain", &memory));
+  chain = memory;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof *p, "parameters", &memory));
+  p = memory;
+  const char* why = carnot_conv_chain_read(problem, out->arena, chain);
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a chain that reject accepted: %s", why);
+  const chain_config* config = problem->tactic->config;
+  carnot_prepared stages[kMaxStages] = {{0}};
+  int64_t room = 0;
+  p->count = chain->count;
+  for (int i = 0; i < p->count; i++) {
+    carnot_conv_stage* stage = &chain->stages[i];
+    stage->problem.tactic = is_depthwise_node(stage) ? config->depthwise : config->point;
+    stages[i].arena = out->arena;
+    CARNOT_TRY(stage->problem.tactic->prepare(&stage->problem, &stages[i]));
+    take_stage(stage, &stages[i], i, p, out);
+    room += carnot_conv_chain_bias_room(&p->stages[i]);
+  }
+  p->depthwise = depthwise_of(p);
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)room, sizeof(float), "biases", &biases));
+  float* bias = biases;
+  for (int i = 0; i < p->count; bias += carnot_conv_chain_bias_room(&p->stages[i++]))
+    memcpy(bias, stages[i].constants[1].data, (size_t)p->stages[i].filters * sizeof(float));
+  out->constants[p->count].packing = "dense f32";
+  out->constants[p->count].data = biases;
+  out->constants[p->count].bytes = (size_t)room * sizeof(float);
+  out->constant_count = (uint32_t)p->count + 1;
+  out->params = p;
+  out->param_bytes = sizeof *p;
+  return NULL;
+}
+
+// ---- load ----
+
+static size_t weight_bytes(const carnot_conv_params* p) {
+  if (carnot_conv_is_depthwise(p))
+    return (size_t)carnot_packed_k1n16_count(carnot_conv_taps(p), p->channels) * sizeof(float);
+  return carnot_packed_weights_bytes(
+      (carnot_weights_type)p->weights,
+      (carnot_packed_weights_shape){carnot_conv_taps(p), p->channels, p->filters});
+}
+
+static carnot_status* check_stage(const carnot_step_view* step, const carnot_conv_chain_params* p,
+                                  int i) {
+  const chain_config* config = step->tactic->config;
+  const carnot_conv_params* stage = &p->stages[i];
+  CARNOT_TRY(carnot_conv_params_check(stage, step->input_count, 2));
+  CARNOT_CHECK(stage->window.rank == 2, INVALID_MODEL, "a window of %d dimensions, must have 2",
+               stage->window.rank);
+  const carnot_tactic* tactic = i == p->depthwise ? config->depthwise : config->point;
+  CARNOT_CHECK(stage->weights == (int32_t)carnot_packed_weights_type(tactic), INVALID_MODEL,
+               "packed weights of type %d, must be %d", stage->weights,
+               (int)carnot_packed_weights_type(tactic));
+  CARNOT_CHECK(stage->channels <= CARNOT_CONV_MAX_CHANNELS, INVALID_MODEL, "%lld channels",
+               (long long)stage->channels);
+  CARNOT_CHECK(carnot_conv_taps(stage) <= INT32_MAX, INVALID_MODEL, "a window of %lld elements",
+               (long long)carnot_conv_taps(stage));
+  CARNOT_CHECK(step->constant_bytes[i] == weight_bytes(stage), INVALID_MODEL,
+               "the packed weights have %zu bytes, must have %zu", step->constant_bytes[i],
+               weight_bytes(stage));
+  if (i + 1 == p->count) return NULL;
+  CARNOT_CHECK(stage->filters == p->stages[i + 1].channels, INVALID_MODEL,
+               "%lld filters before %lld channels", (long long)stage->filters,
+               (long long)p->stages[i + 1].channels);
+  CARNOT_CHECK(!has_full_operand(&stage->epilogue_plan), INVALID_MODEL,
+               "an operand inside the chain varies with the pixel");
+  return NULL;
+}
+
+static carnot_status* chain_validate(const carnot_step_view* step) {
+  const carnot_conv_chain_params* p = step->params;
+  CARNOT_CHECK(step->param_bytes == sizeof *p && p->count >= 2 && p->count <= kMaxStages &&
+                   step->constant_count == (uint32_t)p->count + 1 && step->input_count >= 1,
+               INVALID_MODEL, "%u bytes of parameters and %u constants", step->param_bytes,
+               step->constant_count);
+  int64_t room = 0;
+  for (int i = 0; i < p->count; i++) {
+    CARNOT_TRY(check_stage(step, p, i));
+    room += carnot_conv_chain_bias_room(&p->stages[i]);
+  }
+  CARNOT_CHECK(p->depthwise >= 0 && p->depthwise == depthwise_of(p), INVALID_MODEL,
+               "stage %d of %d is not the depthwise one", p->depthwise, p->count);
+  CARNOT_CHECK(step->constant_bytes[p->count] == (size_t)room * sizeof(float), INVALID_MODEL,
+               "the biases have %zu bytes, must have %zu", step->constant_bytes[p->count],
+               (size_t)room * sizeof(float));
+  return NULL;
+}
+
+static bool is_conv_constant(const carnot_step_view* step, uint32_t input) {
+  for (uint32_t n = 0; n < step->region->node_count; n++) {
+    const carnot_plan_node* node = &step->region->nodes[n];
+    for (uint32_t i = 1; node->op == CARNOT_OP_CONV && i < node->input_count; i++)
+      if (node->inputs[i] == input) return true;
+  }
+  return false;
+}
+
+static bool chain_uses_input(const carnot_step_view* step, uint32_t input) {
+  const carnot_conv_chain_params* p = step->params;
+  for (int i = 0; i < p->count; i++)
+    if (carnot_epilogue_plan_uses_input(&p->stages[i].epilogue_plan, input)) return true;
+  return input == 0 || !is_conv_constant(step, input);
+}
+
+static void chain_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
+  const carnot_region* region = problem->region;
+  *out_flops = 0;
+  *out_bytes = sizeof(float) * ((double)carnot_dims_count(x->dims, x->rank) +
+                                (double)carnot_dims_count(y->dims, y->rank));
+  for (uint32_t n = 0; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    if (node->op != CARNOT_OP_CONV) continue;
+    const carnot_operand_desc* w = &problem->inputs[node->inputs[1]];
+    const carnot_operand_desc* made = &problem->inner[node->outputs[0] - problem->input_count];
+    const double weights = (double)carnot_dims_count(w->dims, w->rank);
+    *out_flops += 2 * weights * (double)carnot_dims_count(made->dims, made->rank) /
+                  (double)carnot_max_i64(1, made->dims[1]);
+    *out_bytes += sizeof(float) * weights;
+  }
+}
+
+#define CHAIN_TACTIC(level, LEVEL)                                                                 \
+  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_depthwise_f32_##level;  \
+  static const chain_config kConfig_##level = {&carnot_tactic_conv_f32_##level,                    \
+                                               &carnot_tactic_depthwise_f32_##level};              \
+  CARNOT_CPU_TACTIC(                                                                               \
+      conv_chain_f32, level, LEVEL, .config = &kConfig_##level, .numerics = CARNOT_NUMERICS_EXACT, \
+      .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = chain_reject,                   \
+      .prepare = chain_prepare, .validate = chain_validate, .uses_input = chain_uses_input,        \
+      .configure = carnot_conv_chain_configure, .run = carnot_conv_chain_run, .work = chain_work)
+CHAIN_TACTIC(avx512, AVX512);
+CHAIN_TACTIC(avx2, AVX2);
+CHAIN_TACTIC(scalar, SCALAR);
