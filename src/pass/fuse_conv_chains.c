@@ -1,7 +1,6 @@
 // Chains of convolutions around a depthwise one as one region, where a kernel of the target
 // computes them by rows, so that the large tensors between them are never written:
-//   point(depthwise(point(x)))  and the chains without the first or the last, each with its
-//   epilogue
+//   point(depthwise(conv(x)))  and the chains without the first or the last, each with its epilogue
 #include "pass/pass.h"
 
 enum { kMaxNodes = 24 };

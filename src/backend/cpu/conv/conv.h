@@ -60,6 +60,13 @@ bool carnot_conv_uses_input(const carnot_step_view* step, uint32_t input);
 carnot_status* carnot_conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs,
                                      carnot_window_geometry* out) CARNOT_MUST_USE;
+// The same where |x| says how the pixels of input 0 lie.
+carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const carnot_operand* x,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs,
+                                          carnot_window_geometry* out) CARNOT_MUST_USE;
+// What the kernel of few channels relies on, of parameters that were checked. INVALID_MODEL.
+carnot_status* carnot_conv_few_check(const carnot_conv_params* p) CARNOT_MUST_USE;
 // work: weights of |weight_bytes| bytes each.
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes);

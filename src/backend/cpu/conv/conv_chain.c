@@ -1,6 +1,7 @@
 // Chains of 1x1 and depthwise convolutions (the inverted residual of MobileNet), computed by blocks
 // of output rows, so that what lies between the convolutions stays in the cache of a core.
-//   y = point(depthwise(point(x)))  of which the first or the last convolution may be missing
+//   y = point(depthwise(first(x)))  of which the first or the last convolution may be missing; the
+//   first is a 1x1 convolution or one of few channels
 #include "backend/cpu/conv/conv_chain.h"
 
 #include "backend/cpu/common/isa_variants.h"
@@ -13,27 +14,20 @@ enum {
 
 // The tactics of one convolution that read and pack the stages.
 typedef struct chain_config {
-  const carnot_tactic *point, *depthwise;
+  const carnot_tactic *point, *few, *depthwise;
 } chain_config;
 
 // ---- build ----
 
-static bool is_point(const carnot_conv_params* p) {
-  bool is = p->group == 1;
-  for (int d = 0; d < p->window.rank; d++)
-    is = is && p->window.kernel[d] == 1 && p->window.strides[d] == 1 && !p->window.begin[d] &&
-         !p->window.end[d];
-  return is;
-}
-
-// Which stage is depthwise, where all others are 1x1; -1: it is no such chain.
+// Which stage is depthwise, where the first may be a convolution of few channels and all others are
+// 1x1; -1: it is no such chain.
 static int depthwise_of(const carnot_conv_chain_params* p) {
   int found = -1;
   for (int i = 0; i < p->count; i++) {
     if (carnot_conv_is_depthwise(&p->stages[i])) {
       if (found >= 0) return -1;
       found = i;
-    } else if (!is_point(&p->stages[i])) {
+    } else if (i > 0 ? !carnot_conv_is_point(&p->stages[i]) : p->stages[i].group != 1) {
       return -1;
     }
   }
@@ -48,9 +42,13 @@ static bool has_full_operand(const carnot_epilogue_plan* plan) {
   return full;
 }
 
-static bool is_depthwise_node(const carnot_conv_stage* stage) {
+// The tactic of one convolution that reads and packs the stage.
+static const carnot_tactic* tactic_of(const chain_config* config, const carnot_conv_stage* stage) {
   const carnot_plan_node* node = &stage->region.nodes[0];
-  return carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") > 1;
+  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") > 1) return config->depthwise;
+  const carnot_operand_desc* w = &stage->problem.inputs[node->inputs[1]];
+  const bool is_point = w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1;
+  return is_point ? config->point : config->few;
 }
 
 static double inner_bytes(const carnot_conv_stage* stage) {
@@ -71,11 +69,14 @@ static void use_step_inputs(const carnot_conv_stage* stage, carnot_epilogue_plan
 static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stage,
                                 carnot_conv_params* out, char* reason, size_t size) {
   const chain_config* config = problem->tactic->config;
-  stage->problem.tactic = is_depthwise_node(stage) ? config->depthwise : config->point;
+  stage->problem.tactic = tactic_of(config, stage);
   if (stage->output.rank != 4) return "an image of two dimensions is wanted";
   const char* why = stage->problem.tactic->reject(&stage->problem, reason, size);
   if (why) return why;
-  carnot_problem as_any = stage->problem;
+  carnot_operand_desc any[CARNOT_CONV_STAGE_MAX_INPUTS];
+  carnot_problem as_any = stage->problem;  // whose layouts do not count
+  memcpy(any, stage->inputs, sizeof any);
+  as_any.inputs = any;
   why = carnot_conv_reject(&as_any, out, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < stage->problem.input_count; i++)
@@ -98,6 +99,8 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
     most = inner_bytes(&chain->stages[i]) > most ? inner_bytes(&chain->stages[i]) : most;
   }
   if (depthwise_of(&p) < 0) return "not one depthwise convolution between 1x1 ones";
+  if (!carnot_conv_is_point(&p.stages[0]) && p.stages[0].window.auto_pad != CARNOT_PAD_NOTSET)
+    return "the padding of the first convolution depends on sizes";
   if (most < kLeastInnerBytes)
     return carnot_because(reason, size, "%.0f bytes between the convolutions stay in cache", most);
   return NULL;
@@ -141,7 +144,7 @@ static carnot_status* chain_prepare(const carnot_problem* problem, carnot_prepar
   p->count = chain->count;
   for (int i = 0; i < p->count; i++) {
     carnot_conv_stage* stage = &chain->stages[i];
-    stage->problem.tactic = is_depthwise_node(stage) ? config->depthwise : config->point;
+    stage->problem.tactic = tactic_of(config, stage);
     stages[i].arena = out->arena;
     CARNOT_TRY(stage->problem.tactic->prepare(&stage->problem, &stages[i]));
     take_stage(stage, &stages[i], i, p, out);
@@ -164,8 +167,10 @@ static carnot_status* chain_prepare(const carnot_problem* problem, carnot_prepar
 // ---- load ----
 
 static size_t weight_bytes(const carnot_conv_params* p) {
-  if (carnot_conv_is_depthwise(p))
-    return (size_t)carnot_packed_k1n16_count(carnot_conv_taps(p), p->channels) * sizeof(float);
+  if (!carnot_conv_is_point(p)) {
+    const int64_t depth = carnot_conv_taps(p) * (p->channels / p->group);
+    return (size_t)carnot_packed_k1n16_count(depth, p->filters) * sizeof(float);
+  }
   return carnot_packed_weights_bytes(
       (carnot_weights_type)p->weights,
       (carnot_packed_weights_shape){carnot_conv_taps(p), p->channels, p->filters});
@@ -178,7 +183,14 @@ static carnot_status* check_stage(const carnot_step_view* step, const carnot_con
   CARNOT_TRY(carnot_conv_params_check(stage, step->input_count, 2));
   CARNOT_CHECK(stage->window.rank == 2, INVALID_MODEL, "a window of %d dimensions, must have 2",
                stage->window.rank);
-  const carnot_tactic* tactic = i == p->depthwise ? config->depthwise : config->point;
+  if (i == 0 && stage->group == 1 && !carnot_conv_is_point(stage)) {
+    CARNOT_TRY(carnot_conv_few_check(stage));
+    CARNOT_CHECK(stage->window.auto_pad == CARNOT_PAD_NOTSET, INVALID_MODEL,
+                 "the padding of the first convolution depends on sizes");
+  }
+  const carnot_tactic* tactic = i == p->depthwise             ? config->depthwise
+                                : carnot_conv_is_point(stage) ? config->point
+                                                              : config->few;
   CARNOT_CHECK(stage->weights == (int32_t)carnot_packed_weights_type(tactic), INVALID_MODEL,
                "packed weights of type %d, must be %d", stage->weights,
                (int)carnot_packed_weights_type(tactic));
@@ -252,8 +264,10 @@ static void chain_work(const carnot_problem* problem, double* out_flops, double*
 }
 
 #define CHAIN_TACTIC(level, LEVEL)                                                                 \
-  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_depthwise_f32_##level;  \
+  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_conv_few_f32_##level,   \
+      carnot_tactic_depthwise_f32_##level;                                                         \
   static const chain_config kConfig_##level = {&carnot_tactic_conv_f32_##level,                    \
+                                               &carnot_tactic_conv_few_f32_##level,                \
                                                &carnot_tactic_depthwise_f32_##level};              \
   CARNOT_CPU_TACTIC(                                                                               \
       conv_chain_f32, level, LEVEL, .config = &kConfig_##level, .numerics = CARNOT_NUMERICS_EXACT, \

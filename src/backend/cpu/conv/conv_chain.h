@@ -13,6 +13,15 @@ typedef struct carnot_conv_chain_params {
   carnot_conv_params stages[CARNOT_CONV_CHAIN_MAX_STAGES];
 } carnot_conv_chain_params;
 
+// A 1x1 convolution of stride 1.
+static inline bool carnot_conv_is_point(const carnot_conv_params* p) {
+  bool is = p->group == 1;
+  for (int d = 0; d < p->window.rank; d++)
+    is = is && p->window.kernel[d] == 1 && p->window.strides[d] == 1 && !p->window.begin[d] &&
+         !p->window.end[d];
+  return is;
+}
+
 // Floats that the bias of a stage takes.
 static inline int64_t carnot_conv_chain_bias_room(const carnot_conv_params* p) {
   return (int64_t)carnot_align_up((size_t)p->filters, 16);

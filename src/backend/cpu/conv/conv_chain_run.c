@@ -14,13 +14,14 @@ enum {
 // ---- shape change ----
 
 typedef struct chain_state {
-  carnot_window_geometry window;         // of the depthwise convolution, over one image
-  int64_t images, src_n, src_h, src_w;   // of the input
-  int64_t channels;                      // of the depthwise convolution
-  int64_t ld;                            // of the result
-  int64_t block_count, slot_count;       // blocks of an image
-  int64_t expanded_rows;                 // that a slot holds
-  int64_t expanded_floats, slot_floats;  // of the first buffer of a slot, of both
+  carnot_window_geometry window;               // of the depthwise convolution, over one image
+  carnot_window_geometry first;                // of the first convolution
+  int64_t images, src_n, src_c, src_h, src_w;  // of the input
+  int64_t channels;                            // of the depthwise convolution
+  int64_t ld;                                  // of the result
+  int64_t block_count, slot_count;             // blocks of an image
+  int64_t expanded_rows;                       // that a slot holds
+  int64_t expanded_floats, slot_floats;        // of the first buffer of a slot, of both
 } chain_state;
 
 // The operand of |channels| that lies between two convolutions, of the rows and columns of |like|.
@@ -33,6 +34,18 @@ static carnot_operand inner_operand(const carnot_operand* like, int64_t channels
   t.strides[0] = t.strides[2] * t.dims[2];
   t.format.dtype = CARNOT_DTYPE_F32;
   return t;
+}
+
+// The same behind the first convolution, whose window may have a stride.
+static carnot_operand first_result(const carnot_conv_params* p, const carnot_operand* x) {
+  carnot_operand like = *x;
+  for (int d = 0; d < 2; d++) {
+    const carnot_sliding_window* w = &p->window;
+    const int64_t span = (w->kernel[d] - 1) * w->dilations[d] + 1,
+                  padded = x->dims[d + 2] + w->begin[d] + w->end[d];
+    like.dims[d + 2] = padded < span ? 0 : (padded - span) / w->strides[d] + 1;
+  }
+  return inner_operand(&like, p->filters);
 }
 
 // Input rows under |rows| output rows.
@@ -71,27 +84,31 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
   const carnot_conv_chain_params* p = step->params;
   chain_state* s = memory;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  carnot_operand pixels = *x;
   *out_workspace_bytes = 0;
   CARNOT_CHECK(x->rank == 4 && y->rank == 4 && carnot_cpu_is_f32_value(step, x) &&
                    carnot_cpu_is_f32_value(step, y),
                INVALID_MODEL, "operands of rank %d and %d", x->rank, y->rank);
-  const carnot_operand before = p->depthwise ? inner_operand(x, p->stages[0].filters) : *x;
+  const bool is_few = p->depthwise > 0 && !carnot_conv_is_point(&p->stages[0]);
+  s->src_c = x->strides[1];
+  if (is_few) pixels.strides[1] = 1;
+  const carnot_operand before = p->depthwise ? first_result(&p->stages[0], x) : *x;
   const bool projects = p->depthwise + 1 < p->count;
   const carnot_operand after = projects ? inner_operand(y, p->stages[p->depthwise].filters) : *y;
-  carnot_window_geometry first, last;
-  CARNOT_TRY(
-      carnot_window_geometry_of(&p->stages[0].window, x, p->depthwise ? &before : &after, &first));
+  carnot_window_geometry last;
+  CARNOT_TRY(carnot_window_geometry_of(&p->stages[0].window, &pixels,
+                                       p->depthwise ? &before : &after, &s->first));
   CARNOT_TRY(
       carnot_window_geometry_of(&p->stages[p->depthwise].window, &before, &after, &s->window));
   CARNOT_TRY(carnot_window_geometry_of(&p->stages[p->count - 1].window, projects ? &after : &before,
                                        y, &last));
-  CARNOT_CHECK(first.c == p->stages[0].channels && last.k == p->stages[p->count - 1].filters,
+  CARNOT_CHECK(s->first.c == p->stages[0].channels && last.k == p->stages[p->count - 1].filters,
                INVALID_ARGUMENT,
                "%lld channels and %lld filters; the packed weights have %lld and %lld",
-               (long long)first.c, (long long)last.k, (long long)p->stages[0].channels,
+               (long long)s->first.c, (long long)last.k, (long long)p->stages[0].channels,
                (long long)p->stages[p->count - 1].filters);
-  s->images = first.n;
-  s->src_n = first.src_n, s->src_h = first.src_h, s->src_w = first.src_w;
+  s->images = s->first.n;
+  s->src_n = s->first.src_n, s->src_h = s->first.src_h, s->src_w = s->first.src_w;
   s->channels = p->stages[p->depthwise].channels;
   s->ld = last.ld;
   for (int i = 0; i < p->count; i++)
@@ -164,6 +181,38 @@ static void point(const chain_run* run, int stage, const float* a, int64_t lda, 
                                                                             p->filters);
 }
 
+// Rows [begin, end) of what a first convolution of few channels makes of |image|.
+static void few(const chain_run* run, int64_t image, int64_t begin, int64_t end, float* dst) {
+  const chain_state* s = run->state;
+  const carnot_conv_params* p = &run->params->stages[0];
+  carnot_conv2d_few_f32 conv = {CARNOT_WINDOW_FIELDS(&s->first),
+                                .c = p->channels,
+                                .k = p->filters,
+                                .src = (const float*)run->inputs[0].data + image * s->src_n,
+                                .src_c = s->src_c,
+                                .src_h = s->src_h,
+                                .src_w = s->src_w,
+                                .weights = run->step->constants[0],
+                                .dst = dst,
+                                .ld = s->channels};
+  conv.n = 1;
+  conv.p = end - begin;
+  conv.pad_h = s->first.pad_h - begin * s->first.stride_h;
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs, p->has_bias ? run->biases[0] : NULL,
+                            &conv.epilogue);
+  run->kernels->conv2d_few_f32(&conv, 0, conv.p);
+}
+
+// The same of a 1x1 convolution.
+static void points(const chain_run* run, int64_t image, int64_t begin, int64_t end, float* dst) {
+  const chain_state* s = run->state;
+  const int64_t w = s->window.w, at_once = s->src_h == w * s->src_w ? end - begin : 1;
+  const float* src = (const float*)run->inputs[0].data + image * s->src_n;
+  for (int64_t h = begin; h < end; h += at_once)
+    point(run, 0, src + h * s->src_h, s->src_w, dst + (h - begin) * w * s->channels, s->channels,
+          at_once * w);
+}
+
 // Makes rows [begin, end) of the expanded image; returns the first of them in |buffer|. Rows that
 // the slot holds are not computed again.
 static const float* expand(const chain_run* run, chain_slot* slot, float* buffer, int64_t image,
@@ -177,14 +226,14 @@ static const float* expand(const chain_run* run, chain_slot* slot, float* buffer
             (size_t)((slot->end - begin) * row) * sizeof(float));
     slot->begin = begin;
   }
-  const float* src = (const float*)run->inputs[0].data + image * s->src_n;
-  const int64_t at_once = s->src_h == w * s->src_w ? carnot_max_i64(1, end - slot->end) : 1;
-  const int64_t first = (slot->end - slot->begin) * w;
-  for (; slot->end < end; slot->end += at_once)
-    point(run, 0, src + slot->end * s->src_h, s->src_w, buffer + (slot->end - slot->begin) * row,
-          s->channels, at_once * w);
-  carnot_epilogue_plan_run(run->kernels, &run->params->stages[0].epilogue_plan, run->inputs, buffer,
-                           s->channels, first, (slot->end - slot->begin) * w, 0, s->channels);
+  const int64_t first = slot->end - slot->begin, count = end - slot->begin;
+  if (slot->end < end) {
+    (carnot_conv_is_point(&run->params->stages[0]) ? points : few)(run, image, slot->end, end,
+                                                                   buffer + first * row);
+    carnot_epilogue_plan_run(run->kernels, &run->params->stages[0].epilogue_plan, run->inputs,
+                             buffer, s->channels, first * w, count * w, 0, s->channels);
+    slot->end = end;
+  }
   return buffer + (begin - slot->begin) * row;
 }
 

@@ -153,12 +153,18 @@ bool carnot_conv_uses_input(const carnot_step_view* step, uint32_t input) {
 
 carnot_status* carnot_conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, carnot_window_geometry* out) {
+  return carnot_conv_configure_from(step, &inputs[0], inputs, outputs, out);
+}
+
+carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const carnot_operand* x,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs,
+                                          carnot_window_geometry* out) {
   const carnot_conv_params* p = step->params;
-  CARNOT_CHECK(
-      carnot_cpu_is_f32_value(step, &inputs[0]) && carnot_cpu_is_f32_value(step, &outputs[0]),
-      INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].format.dtype),
-      carnot_dtype_name(outputs[0].format.dtype));
-  CARNOT_TRY(carnot_window_geometry_of(&p->window, &inputs[0], &outputs[0], out));
+  CARNOT_CHECK(carnot_cpu_is_f32_value(step, x) && carnot_cpu_is_f32_value(step, &outputs[0]),
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(outputs[0].format.dtype));
+  CARNOT_TRY(carnot_window_geometry_of(&p->window, x, &outputs[0], out));
   CARNOT_CHECK(out->c == p->channels && out->k == p->filters, INVALID_ARGUMENT,
                "%lld channels and %lld filters; the packed weights have %lld and %lld",
                (long long)out->c, (long long)out->k, (long long)p->channels, (long long)p->filters);

@@ -10,6 +10,7 @@
 #include "kernel/cpu/common/isa.h"
 #include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 #include "kernel/cpu/conv/conv2d_f32.h"
+#include "kernel/cpu/conv/conv2d_few_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"
 #include "kernel/cpu/copy/transpose.h"

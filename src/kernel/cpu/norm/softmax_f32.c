@@ -89,7 +89,27 @@ CARNOT_INLINE void softmax_strided(const carnot_softmax_f32* p, const float* src
   }
 }
 
+// |rows| <= V_LANES rows of |n| < V_LANES numbers, a row a lane: single rows would leave most lanes
+// empty.
+CARNOT_INLINE void softmax_short_rows(const carnot_softmax_f32* p, const float* src, float* dst,
+                                      int64_t rows, bool log) {
+  float columns[V_LANES * V_LANES];
+  for (int64_t o = 0; o < rows; ++o)
+    for (int64_t i = 0; i < p->n; ++i) columns[i * V_LANES + o] = src[o * p->src_outer + i];
+  carnot_softmax_f32 turned = *p;
+  turned.src_axis = turned.dst_axis = V_LANES;
+  softmax_strided(&turned, columns, columns, rows, log);
+  for (int64_t o = 0; o < rows; ++o)
+    for (int64_t i = 0; i < p->n; ++i) dst[o * p->dst_outer + i] = columns[i * V_LANES + o];
+}
+
 CARNOT_INLINE void softmax_rows(const carnot_softmax_f32* p, int64_t o0, int64_t o1, bool log) {
+  if (p->inner == 1 && p->n < V_LANES) {
+    for (int64_t o = o0; o < o1; o += V_LANES)
+      softmax_short_rows(p, p->src + o * p->src_outer, p->dst + o * p->dst_outer,
+                         min_i64(V_LANES, o1 - o), log);
+    return;
+  }
   for (int64_t o = o0; o < o1; ++o) {
     const float* src = p->src + o * p->src_outer;
     float* dst = p->dst + o * p->dst_outer;

@@ -1,0 +1,158 @@
+// Convolution of few input channels: tiles of pixels by output channels stay in registers over the
+// whole filter; each input number is broadcast from where it lies.
+#include "kernel/cpu/conv/conv2d_few_f32.h"
+
+#include <math.h>
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/sliding_window.h"
+#include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
+
+// Pixels of a tile, and its vectors of output channels at most: 28 sums of 32 registers, 12 of 16.
+#if defined(__AVX512F__)
+enum { kPixels = 14 };
+#elif defined(__AVX2__)
+enum { kPixels = 6 };
+#else
+enum { kPixels = 4 };
+#endif
+enum { kVectors = 2 };
+
+// One output row and the channels [k0, k0 + vectors * V_LANES) of it.
+typedef struct span {
+  const carnot_conv2d_few_f32* conv;
+  const float* src;      // channel 0 of the input row under the first tap row inside, at column 0
+  int64_t rows;          // tap rows inside
+  const float* weights;  // of channel 0, the first tap row inside, column k0
+  int64_t k0, left;      // output channels from k0 on
+  vf32 lo, hi;
+  bool clip;
+  float* dst;             // of the row, at channel 0
+  const float* residual;  // likewise
+} span;
+
+// Where the weights of vector |v| lie behind those of the first.
+CARNOT_INLINE int64_t panel_of(const span* sp, int v) {
+  const carnot_conv2d_few_f32* c = sp->conv;
+  const int64_t k = sp->k0 % 16 + v * V_LANES;
+  return k / 16 * (c->c * c->r * c->s * 16) + k % 16 - sp->k0 % 16;
+}
+
+CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t k, vf32 sum) {
+  const carnot_conv2d_few_f32* c = sp->conv;
+  const int64_t left = sp->left - (k - sp->k0);
+  if (sp->residual)
+    sum = v_add(sum, v_load_upto(sp->residual + q * c->epilogue.residual_ld + k, left));
+  if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
+  v_store_upto(sp->dst + q * c->ld + k, sum, left);
+}
+
+// Columns [w0, w0 + count) of an input row, zeros where they are in the padding.
+static void copy_columns(const carnot_conv2d_few_f32* c, const float* src, int64_t w0,
+                         int64_t count, float* columns) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t w = w0 + i;
+    columns[i] = (uint64_t)w < (uint64_t)c->w ? src[w * c->src_w] : 0;
+  }
+}
+
+// |count| <= kPixels pixels from q on; all of them, wholly inside, but for an edge, whose columns
+// are copied. |step| floats lie between the input columns of consecutive pixels; a constant, or 0:
+// it is read from the sizes.
+CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t count, int vectors, int64_t step,
+                        bool edge) {
+  const carnot_conv2d_few_f32* c = sp->conv;
+  float columns[CARNOT_CONV2D_FEW_MAX_COLUMNS];
+  const int64_t src_w = edge ? 1 : c->src_w;
+  const int64_t apart = step && !edge ? step : c->stride_w * src_w;
+  const int64_t w0 = q * c->stride_w - c->pad_w, panel = panel_of(sp, 1);
+  vf32 sum[kPixels][kVectors];
+  CARNOT_UNROLL
+  for (int v = 0; v < vectors; ++v) {
+    const int64_t k = sp->k0 + v * V_LANES;
+    const vf32 bias =
+        c->epilogue.bias ? v_load_upto(c->epilogue.bias + k, sp->left - v * V_LANES) : v_zero();
+    CARNOT_UNROLL
+    for (int t = 0; t < kPixels; ++t) sum[t][v] = bias;
+  }
+  for (int64_t ch = 0; ch < c->c; ++ch) {
+    for (int64_t r = 0; r < sp->rows; ++r) {
+      const float* row = sp->src + ch * c->src_c + r * c->dilation_h * c->src_h;
+      const float* weights = sp->weights + (ch * c->r + r) * c->s * 16;
+      if (edge) copy_columns(c, row, w0, carnot_conv2d_few_columns(c, kPixels), columns);
+      const float* x = edge ? columns : row + w0 * src_w;
+      for (int64_t s = 0; s < c->s; ++s, weights += 16, x += c->dilation_w * src_w) {
+        vf32 y[kVectors];
+        CARNOT_UNROLL
+        for (int v = 0; v < vectors; ++v) y[v] = v_load(weights + (v ? panel : 0));
+        CARNOT_UNROLL
+        for (int t = 0; t < kPixels; ++t) {
+          const vf32 value = v_set(x[t * apart]);
+          CARNOT_UNROLL
+          for (int v = 0; v < vectors; ++v) sum[t][v] = v_fma(value, y[v], sum[t][v]);
+        }
+      }
+    }
+  }
+  CARNOT_UNROLL
+  for (int t = 0; t < kPixels; ++t) {
+    if (edge && t >= count) break;
+    CARNOT_UNROLL
+    for (int v = 0; v < vectors; ++v) store_sum(sp, q + t, sp->k0 + v * V_LANES, sum[t][v]);
+  }
+}
+
+CARNOT_INLINE void tiles(const span* sp, int vectors, int64_t step) {
+  const carnot_conv2d_few_f32* c = sp->conv;
+  const int64_t last_column = c->w + c->pad_w - (c->s - 1) * c->dilation_w - 1;
+  // Pixels before |end| have all columns at their right inside.
+  const int64_t end = last_column < 0 ? 0 : min_i64(c->q, last_column / c->stride_w + 1);
+  for (int64_t q = 0; q < c->q; q += kPixels) {
+    if (q * c->stride_w >= c->pad_w && q + kPixels <= end) {
+      tile(sp, q, kPixels, vectors, step, /*edge=*/false);
+    } else {
+      tile(sp, q, min_i64(kPixels, c->q - q), vectors, step, /*edge=*/true);
+    }
+  }
+}
+
+// Functions of their own, with distances of planes of stride 1 and 2 and of pixels of 3 channels.
+typedef void (*tiles_fn)(const span* sp);
+static void tiles_2_1(const span* sp) { tiles(sp, 2, 1); }
+static void tiles_2_2(const span* sp) { tiles(sp, 2, 2); }
+static void tiles_2_6(const span* sp) { tiles(sp, 2, 6); }
+static void tiles_2_any(const span* sp) { tiles(sp, 2, 0); }
+static void tiles_1_any(const span* sp) { tiles(sp, 1, 0); }
+
+static tiles_fn tiles_for(int64_t vectors, int64_t apart) {
+  if (vectors == 1) return tiles_1_any;
+  return apart == 1 ? tiles_2_1 : apart == 2 ? tiles_2_2 : apart == 6 ? tiles_2_6 : tiles_2_any;
+}
+
+static void one_row(const carnot_conv2d_few_f32* c, int64_t row, span sp) {
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const int64_t h0 = row % c->p * c->stride_h - c->pad_h;
+  const window_taps inside = window_inside(h0, c->r, c->dilation_h, c->h);
+  sp.rows = inside.end - inside.begin;
+  sp.src = c->src + row / c->p * c->src_n + (h0 + inside.begin * c->dilation_h) * c->src_h;
+  sp.dst = c->dst + row * c->q * c->ld;
+  sp.residual = e->residual ? e->residual + row * c->q * e->residual_ld : NULL;
+  for (sp.k0 = 0; sp.k0 < c->k; sp.k0 += kVectors * V_LANES) {
+    sp.left = c->k - sp.k0;
+    sp.weights =
+        c->weights + sp.k0 / 16 * (c->c * c->r * c->s * 16) + inside.begin * c->s * 16 + sp.k0 % 16;
+    tiles_for(sp.left > V_LANES ? 2 : 1, c->stride_w * c->src_w)(&sp);
+  }
+  if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE)
+    CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, sp.dst, c->ld, c->q, c->k);
+}
+
+void CARNOT_KERNEL(conv2d_few_f32)(const carnot_conv2d_few_f32* c, int64_t row0, int64_t row1) {
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const bool clips = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  const span sp = {.conv = c,
+                   .clip = clips || e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
+                   .lo = v_set(clips ? e->a : 0),
+                   .hi = v_set(clips ? e->b : INFINITY)};
+  for (int64_t row = row0; row < row1; ++row) one_row(c, row, sp);
+}
