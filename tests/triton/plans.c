@@ -21,6 +21,10 @@ void plans_remove(const char* folder) {
   rmdir(folder);
 }
 
+TRITONSERVER_InstanceGroupKind plans_kind(void) {
+  return net_device() ? TRITONSERVER_INSTANCEGROUPKIND_GPU : TRITONSERVER_INSTANCEGROUPKIND_CPU;
+}
+
 void plans_write(const char* folder, int version, carnot_graph* graph,
                  const carnot_build_config* config) {
   char path[300];

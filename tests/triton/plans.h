@@ -3,12 +3,16 @@
 #define CARNOT_TESTS_TRITON_PLANS_H_
 
 #include "../integration/net.h"
+#include "triton/triton_api.h"
 
 enum { ROWS_IN = 4, ROWS_OUT = 3, ROWS_MOST = 8 };
 
 // A new folder that plans_remove removes; its name is in |folder| [256].
 void plans_folder(char* folder);
 void plans_remove(const char* folder);
+
+// The kind of instances that run the plans which the tests write: on a GPU where net_device says so.
+TRITONSERVER_InstanceGroupKind plans_kind(void);
 
 // Writes |graph| as FOLDER/VERSION/model.plan and destroys it.
 void plans_write(const char* folder, int version, carnot_graph* graph,

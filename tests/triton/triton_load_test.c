@@ -35,7 +35,7 @@ static version* open_version(int number) {
                           "{\"parameters\":{\"threads\":{\"string_value\":\"1\"}}}", true, message);
   assert_string_equal(message, "");
   for (int w = 0; w < WORKERS; w++) {
-    made->instances[w] = host_start(made->model, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, message);
+    made->instances[w] = host_start(made->model, plans_kind(), 0, message);
     assert_string_equal(message, "");
   }
   return made;

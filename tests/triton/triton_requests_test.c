@@ -19,7 +19,7 @@ static void serve(served* s, void (*write)(const char* folder, int version), con
   write(s->folder, 1);
   s->model = host_load(backend, s->folder, 1, config, true, message);
   assert_string_equal(message, "");
-  s->instance = host_start(s->model, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, message);
+  s->instance = host_start(s->model, plans_kind(), 0, message);
   assert_string_equal(message, "");
 }
 
