@@ -9,7 +9,8 @@
 carnot_weights_type carnot_packed_weights_type(const carnot_tactic* tactic) {
   if (tactic->numerics == CARNOT_NUMERICS_SPLIT6) return CARNOT_WEIGHTS_SPLIT6;
   if (tactic->numerics == CARNOT_NUMERICS_SPLIT3) return CARNOT_WEIGHTS_SPLIT3;
-  if (tactic->takes_bf16) return CARNOT_WEIGHTS_BF16_TILES;
+  if (tactic->takes_bf16 && tactic->precision == CARNOT_DTYPE_BF16)
+    return CARNOT_WEIGHTS_BF16_TILES;
   return tactic->precision == CARNOT_DTYPE_F16    ? CARNOT_WEIGHTS_F16
          : tactic->precision == CARNOT_DTYPE_BF16 ? CARNOT_WEIGHTS_BF16
                                                   : CARNOT_WEIGHTS_F32;

@@ -1,7 +1,13 @@
-// Depthwise convolution over channels-last float32 operands: one filter per channel.
+// Depthwise convolution over channels-last float32 operands, or BF16 in their place: one filter per
+// channel.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
+
+// What the kernel applies before it rounds.
+static bool is_for_bf16(const carnot_epilogue_plan* plan) {
+  return plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP && !plan->program.instruction_count;
+}
 
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_conv_params p;
@@ -11,6 +17,12 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   if (!carnot_conv_is_depthwise(&p))
     return carnot_because(reason, size, "group is %lld of %lld channels", (long long)p.group,
                           (long long)p.channels);
+  const carnot_epilogue_plan* plan = &p.epilogue_plan;
+  const carnot_dtype result = problem->outputs[0].format.dtype;
+  if (result == CARNOT_DTYPE_BF16 && !is_for_bf16(plan))
+    return "the activation is computed behind the sum, which BF16 would round first";
+  if (plan->residual >= 0 && problem->inputs[plan->residual].format.dtype != result)
+    return "the residual and the result have different types";
   return NULL;
 }
 
@@ -50,6 +62,14 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
   depthwise_state* state = memory;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
+  const carnot_conv_params* p = step->params;
+  const carnot_epilogue_plan* plan = &p->epilogue_plan;
+  const carnot_dtype result = outputs[0].format.dtype;
+  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || is_for_bf16(plan), INVALID_MODEL,
+               "activation %d of a BF16 result", plan->activation);
+  CARNOT_CHECK(plan->residual < 0 || inputs[plan->residual].format.dtype == result, INVALID_MODEL,
+               "a residual of %s, a result of %s",
+               carnot_dtype_name(inputs[plan->residual].format.dtype), carnot_dtype_name(result));
   const carnot_window_geometry* geometry = &state->geometry;
   state->row_count = geometry->n * geometry->p;
   state->rows_per_part =
@@ -76,7 +96,9 @@ static void depthwise_part(void* argument, int64_t part) {
                                .src_w = geometry->src_w,
                                .weights = run->step->constants[0],
                                .dst = run->outputs[0].data,
-                               .ld = geometry->ld};
+                               .ld = geometry->ld,
+                               .src_is_bf16 = run->inputs[0].format.dtype == CARNOT_DTYPE_BF16,
+                               .dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16};
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             p->has_bias ? run->step->constants[1] : NULL, &conv.epilogue);
   int64_t row0 = part * run->state->rows_per_part;
@@ -101,7 +123,7 @@ static void depthwise_work(const carnot_problem* problem, double* out_flops, dou
 }
 
 CARNOT_CPU_TACTICS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                   .reject = depthwise_reject, .prepare = depthwise_prepare,
+                   .takes_bf16 = true, .reject = depthwise_reject, .prepare = depthwise_prepare,
                    .validate = depthwise_validate, .uses_input = carnot_conv_uses_input,
                    .configure = depthwise_configure, .run = depthwise_run_all,
                    .work = depthwise_work);

@@ -31,7 +31,7 @@ static double reference(const carnot_depthwise_f32* d, const float* weights, int
       const int64_t h = p * d->stride_h + r * d->dilation_h - d->pad_h;
       const int64_t w = q * d->stride_w + s * d->dilation_w - d->pad_w;
       if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
-      const double x = d->src[n * d->src_n + h * d->src_h + w * d->src_w + ch];
+      const double x = ((const float*)d->src)[n * d->src_n + h * d->src_h + w * d->src_w + ch];
       const double term = x * weights[(ch * d->r + r) * d->s + s];
       sum += term, size += fabs(term);
     }
@@ -42,6 +42,32 @@ static double reference(const carnot_depthwise_f32* d, const float* weights, int
   }
   *out_size = size;
   return activation_in_double(d->epilogue.activation, d->epilogue.a, d->epilogue.b, sum);
+}
+
+// The same numbers in BF16 give the float32 results, rounded where they are stored as BF16.
+static void check_stored(const carnot_cpu_kernels* kernels, carnot_depthwise_f32 d,
+                         int64_t src_count, int64_t pixels) {
+  const int64_t count = pixels * d.ld - 3;
+  float *src = buffer(src_count, 0), *want = buffer(count, 0), *got = buffer(count, 0);
+  uint16_t *half = malloc((size_t)src_count * 2), *half_dst = malloc((size_t)count * 2);
+  kernels->bf16_of_f32(src_count, d.src, half);
+  kernels->f32_of_bf16(src_count, half, src);
+  for (int dst_is_bf16 = 0; dst_is_bf16 < 2; ++dst_is_bf16) {
+    carnot_depthwise_f32 stored = d;
+    stored.epilogue.residual = NULL;
+    if (dst_is_bf16) stored.epilogue.activation = CARNOT_KERNEL_ACTIVATION_CLIP;
+    stored.src = src, stored.dst = want;
+    kernels->depthwise_f32(&stored, 0, d.n * d.p);
+    stored.src = half, stored.src_is_bf16 = true;
+    stored.dst = dst_is_bf16 ? (void*)half_dst : got, stored.dst_is_bf16 = dst_is_bf16;
+    kernels->depthwise_f32(&stored, 0, d.n * d.p);
+    if (dst_is_bf16)
+      kernels->f32_of_bf16(count, half_dst, got), round_all(WEIGHTS_BF16, want, count);
+    for (int64_t i = 0; i < count; ++i)
+      if (i % d.ld < d.c) assert_true(got[i] == want[i]);
+  }
+  buffer_free(src), buffer_free(want), buffer_free(got);
+  free(half), free(half_dst);
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
@@ -95,6 +121,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
       assert_true(dst[m * ld + ch] == kCanary);
     }
   }
+  check_stored(kernels, d, p->n * p->h * p->w * src_ld - 5, pixels);
   buffer_free(src), buffer_free(weights), buffer_free(packed), buffer_free(bias);
   buffer_free(residual), buffer_free(dst);
 }
