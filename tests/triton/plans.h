@@ -11,7 +11,8 @@ enum { ROWS_IN = 4, ROWS_OUT = 3, ROWS_MOST = 8 };
 void plans_folder(char* folder);
 void plans_remove(const char* folder);
 
-// The kind of instances that run the plans which the tests write: on a GPU where net_device says so.
+// The kind of instances that run the plans which the tests write: on a GPU where net_device says
+// so.
 TRITONSERVER_InstanceGroupKind plans_kind(void);
 
 // Writes |graph| as FOLDER/VERSION/model.plan and destroys it.
