@@ -53,8 +53,15 @@ static carnot_status* run_passes(carnot_builder* builder) {
   CARNOT_TRY(carnot_apply_profiles(builder));
   CARNOT_TRY(carnot_apply_ranges(builder));
   CARNOT_TRY(carnot_apply_io_formats(builder));
-  carnot_target target = {
-      .isa = builder->isa, .device = config->device, .sources = config->tactic_sources};
+  // A CPU that has both computes faster in BF16.
+  const bool f16 = config->typing.f16 && (config->device || !config->typing.bf16);
+  const carnot_dtype half = f16                   ? CARNOT_DTYPE_F16
+                            : config->typing.bf16 ? CARNOT_DTYPE_BF16
+                                                  : CARNOT_DTYPE_INVALID;
+  carnot_target target = {.isa = builder->isa,
+                          .device = config->device,
+                          .sources = config->tactic_sources,
+                          .half = half};
   carnot_pass_options passes = {.executor = config->executor,
                                 .refit = config->refit,
                                 .disabled = config->disabled_passes,
@@ -62,12 +69,11 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
                                 .accepts = carnot_target_accepts,
+                                .accepts_half = carnot_target_accepts_half,
                                 .computes = config->device ? carnot_target_computes : NULL,
                                 .refusal = carnot_target_refusal,
                                 .accepts_user = &target,
-                                .half = config->typing.f16    ? CARNOT_DTYPE_F16
-                                        : config->typing.bf16 ? CARNOT_DTYPE_BF16
-                                                              : CARNOT_DTYPE_INVALID,
+                                .half = half,
                                 .quantize = builder->ranges != NULL,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));

@@ -10,12 +10,17 @@ typedef struct chain {
   int count;
 } chain;
 
-// A convolution that computes in float32: where BF16 is allowed, single convolutions gain more.
-static bool is_conv(const carnot_pass_options* options, const carnot_node* node) {
+static bool is_conv(const carnot_node* node) {
   return node && node->op == CARNOT_OP_CONV && node->output_count == 1 &&
-         node->outputs[0]->type.dtype == CARNOT_DTYPE_F32 &&
-         !carnot_dtype_is_half(node->precision) &&
-         (options->half != CARNOT_DTYPE_BF16 || node->precision == CARNOT_DTYPE_F32);
+         node->outputs[0]->type.dtype == CARNOT_DTYPE_F32 && !carnot_dtype_is_half(node->precision);
+}
+
+// Where BF16 is allowed, a chain in float32 is slower than single convolutions in BF16.
+static bool accepts(const carnot_pass_options* options, const chain* c) {
+  const bool is_half =
+      options->half == CARNOT_DTYPE_BF16 && c->nodes[0]->precision != CARNOT_DTYPE_F32;
+  if (!is_half) return carnot_pass_accepts(options, c->nodes, c->count);
+  return options->accepts_half && options->accepts_half(options->accepts_user, c->nodes, c->count);
 }
 
 static bool is_grouped(const carnot_node* conv) {
@@ -43,9 +48,10 @@ static void add_epilogue(chain* c, bool unary) {
 }
 
 // Adds the convolution that reads the chain, where it is depthwise or is not, as |grouped| says.
-static bool add_conv(const carnot_pass_options* options, chain* c, bool grouped) {
+static bool add_conv(chain* c, bool grouped) {
   carnot_node* node = next_of(c);
-  if (c->count == kMaxNodes || !is_conv(options, node) || is_grouped(node) != grouped ||
+  if (c->count == kMaxNodes || !is_conv(node) || is_grouped(node) != grouped ||
+      node->precision != c->nodes[0]->precision ||
       node->inputs[0] != c->nodes[c->count - 1]->outputs[0])
     return false;
   c->nodes[c->count++] = node;
@@ -56,8 +62,7 @@ static bool add_conv(const carnot_pass_options* options, chain* c, bool grouped)
 static carnot_status* fuse_longest(const carnot_pass_options* options, chain* c, int least,
                                    carnot_node** out_region) {
   for (; c->count > least; c->count--)
-    if (carnot_pass_accepts(options, c->nodes, c->count))
-      return carnot_fuse(c->nodes, c->count, out_region);
+    if (accepts(options, c)) return carnot_fuse(c->nodes, c->count, out_region);
   return NULL;
 }
 
@@ -65,15 +70,15 @@ static carnot_status* visit(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    if (!is_conv(options, node)) continue;
+    if (!is_conv(node)) continue;
     chain c = {.nodes = {node}, .count = 1};
     if (!is_grouped(node)) {
       add_epilogue(&c, /*unary=*/true);
-      if (!add_conv(options, &c, /*grouped=*/true)) continue;
+      if (!add_conv(&c, /*grouped=*/true)) continue;
     }
     add_epilogue(&c, /*unary=*/true);
     int least = is_grouped(node) ? c.count : 1;
-    if (add_conv(options, &c, /*grouped=*/false)) {
+    if (add_conv(&c, /*grouped=*/false)) {
       least = c.count - 1;
       add_epilogue(&c, /*unary=*/false);
     }

@@ -28,6 +28,8 @@ typedef struct carnot_pass_options {
   // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
   // it and know no limits of kernels. NULL: no kernel takes any.
   bool (*accepts)(void* user, carnot_node* const* nodes, int count);
+  // The same of a kernel that computes in |half|. NULL: none does.
+  bool (*accepts_half)(void* user, carnot_node* const* nodes, int count);
   // The same of any kernel, however slow. NULL: every region can be computed.
   bool (*computes)(void* user, carnot_node* const* nodes, int count);
   // Why the last region was not accepted, "" without a reason. NULL: not known.

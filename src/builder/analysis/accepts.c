@@ -12,6 +12,7 @@
 // A region over nodes that are still apart, and its problem. Lives in |arena|.
 typedef struct proposal {
   carnot_target* target;
+  carnot_dtype precision;  // of the tactics that are asked, INVALID: as stored
   carnot_arena arena;
   carnot_node* const* nodes;
   int count;
@@ -123,14 +124,16 @@ static bool fill_problem(proposal* p, const carnot_tactic* tactic) {
                                 .outputs = outputs,
                                 .inner = descs + p->input_count,
                                 .isa = p->target->isa,
+                                .may_f16 = p->precision == CARNOT_DTYPE_F16,
+                                .may_bf16 = p->precision == CARNOT_DTYPE_BF16,
                                 .device = p->target->device};
   return true;
 }
 
-// Tactics that compute any operator are not asked, nor those of a type that must be allowed first.
+// Tactics that compute any operator are not asked, nor those of another precision.
 static bool may_ask(const proposal* p, const carnot_tactic* tactic) {
   return tactic->run && !(tactic->sources & ~p->target->sources) && !tactic->fallback &&
-         !tactic->precision && carnot_isa_includes(p->target->isa, tactic->isa) &&
+         tactic->precision == p->precision && carnot_isa_includes(p->target->isa, tactic->isa) &&
          tactic->device == (p->target->device != NULL);
 }
 
@@ -193,18 +196,29 @@ static bool propose(carnot_target* target, carnot_node* const* nodes, int count,
   return good;
 }
 
-bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
+static bool accepts(carnot_target* target, carnot_node* const* nodes, int count,
+                    carnot_dtype precision) {
   proposal p;
   // Fusion serves built-in kernels: cuDNN takes a cast before any convolution, and then a built-in
   // one for that convolution alone is lost. Libraries are asked where no built-in tactic exists.
   bool asked, accepted = false;
   if (propose(target, nodes, count, &p)) {
+    p.precision = precision;
     accepted = any_accepts(&p, false, &asked);
     if (!accepted && !asked) accepted = any_accepts(&p, true, &asked);
   }
   p.target->out_of_memory |= p.arena.failed;
   carnot_arena_deinit(&p.arena);
   return accepted;
+}
+
+bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
+  return accepts(target, nodes, count, CARNOT_DTYPE_INVALID);
+}
+
+bool carnot_target_accepts_half(void* target, carnot_node* const* nodes, int count) {
+  carnot_target* t = target;
+  return t->half && accepts(t, nodes, count, t->half);
 }
 
 bool carnot_target_computes(void* target, carnot_node* const* nodes, int count) {

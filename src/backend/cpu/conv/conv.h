@@ -25,6 +25,10 @@ typedef struct carnot_conv_params {
 static inline bool carnot_conv_is_depthwise(const carnot_conv_params* p) {
   return p->group == p->channels && p->filters == p->channels && p->group > 1;
 }
+// What the depthwise kernel applies before it rounds to BF16.
+static inline bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan) {
+  return plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP && !plan->program.instruction_count;
+}
 // The constant weights of a problem that carnot_conv_reject took.
 static inline const carnot_operand_desc* carnot_conv_weights(const carnot_problem* problem) {
   return &problem->inputs[problem->region->nodes[0].inputs[1]];

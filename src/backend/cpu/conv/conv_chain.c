@@ -9,12 +9,12 @@
 
 enum {
   kMaxStages = CARNOT_CONV_CHAIN_MAX_STAGES,
-  kLeastInnerBytes = 256 * 1024  // smaller images gain nothing from blocks of rows
+  kLeastInner = 1 << 16  // elements: smaller images gain nothing from blocks of rows
 };
 
 // The tactics of one convolution that read and pack the stages.
 typedef struct chain_config {
-  const carnot_tactic *point, *few, *depthwise;
+  const carnot_tactic *point, *few, *depthwise;  // few: NULL where the first is 1x1, too
 } chain_config;
 
 // ---- build ----
@@ -51,11 +51,11 @@ static const carnot_tactic* tactic_of(const chain_config* config, const carnot_c
   return is_point ? config->point : config->few;
 }
 
-static double inner_bytes(const carnot_conv_stage* stage) {
+static double inner_elements(const carnot_conv_stage* stage) {
   const carnot_operand_desc* y = &stage->output;
-  double bytes = sizeof(float);
-  for (int d = 1; d < y->rank; d++) bytes *= y->dims[d] < 0 ? 1 : (double)y->dims[d];
-  return bytes;
+  double count = 1;
+  for (int d = 1; d < y->rank; d++) count *= y->dims[d] < 0 ? 1 : (double)y->dims[d];
+  return count;
 }
 
 // Epilogues name inputs of the step.
@@ -71,6 +71,7 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
   const chain_config* config = problem->tactic->config;
   stage->problem.tactic = tactic_of(config, stage);
   if (stage->output.rank != 4) return "an image of two dimensions is wanted";
+  if (!stage->problem.tactic) return "the first convolution is not 1x1";
   const char* why = stage->problem.tactic->reject(&stage->problem, reason, size);
   if (why) return why;
   carnot_operand_desc any[CARNOT_CONV_STAGE_MAX_INPUTS];
@@ -96,13 +97,15 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
     if (i + 1 == chain->count) break;
     if (has_full_operand(&p.stages[i].epilogue_plan))
       return "an operand inside the chain varies with the pixel";
-    most = inner_bytes(&chain->stages[i]) > most ? inner_bytes(&chain->stages[i]) : most;
+    const double count = inner_elements(&chain->stages[i]);
+    most = count > most ? count : most;
   }
   if (depthwise_of(&p) < 0) return "not one depthwise convolution between 1x1 ones";
   if (!carnot_conv_is_point(&p.stages[0]) && p.stages[0].window.auto_pad != CARNOT_PAD_NOTSET)
     return "the padding of the first convolution depends on sizes";
-  if (most < kLeastInnerBytes)
-    return carnot_because(reason, size, "%.0f bytes between the convolutions stay in cache", most);
+  if (most < kLeastInner)
+    return carnot_because(reason, size, "%.0f numbers between the convolutions stay in cache",
+                          most);
   return NULL;
 }
 
@@ -263,17 +266,25 @@ static void chain_work(const carnot_problem* problem, double* out_flops, double*
   }
 }
 
-#define CHAIN_TACTIC(level, LEVEL)                                                                 \
-  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_conv_few_f32_##level,   \
-      carnot_tactic_depthwise_f32_##level;                                                         \
-  static const chain_config kConfig_##level = {&carnot_tactic_conv_f32_##level,                    \
-                                               &carnot_tactic_conv_few_f32_##level,                \
-                                               &carnot_tactic_depthwise_f32_##level};              \
-  CARNOT_CPU_TACTIC(                                                                               \
-      conv_chain_f32, level, LEVEL, .config = &kConfig_##level, .numerics = CARNOT_NUMERICS_EXACT, \
-      .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = chain_reject,                   \
-      .prepare = chain_prepare, .validate = chain_validate, .uses_input = chain_uses_input,        \
-      .configure = carnot_conv_chain_configure, .run = carnot_conv_chain_run, .work = chain_work)
+#define CHAIN_FUNCTIONS                                                                 \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = chain_reject,            \
+  .prepare = chain_prepare, .validate = chain_validate, .uses_input = chain_uses_input, \
+  .configure = carnot_conv_chain_configure, .run = carnot_conv_chain_run, .work = chain_work
+#define CHAIN_TACTIC(level, LEVEL)                                                               \
+  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_conv_few_f32_##level, \
+      carnot_tactic_depthwise_f32_##level;                                                       \
+  static const chain_config kConfig_##level = {&carnot_tactic_conv_f32_##level,                  \
+                                               &carnot_tactic_conv_few_f32_##level,              \
+                                               &carnot_tactic_depthwise_f32_##level};            \
+  CARNOT_CPU_TACTIC(conv_chain_f32, level, LEVEL, .config = &kConfig_##level,                    \
+                    .numerics = CARNOT_NUMERICS_EXACT, CHAIN_FUNCTIONS)
 CHAIN_TACTIC(avx512, AVX512);
 CHAIN_TACTIC(avx2, AVX2);
 CHAIN_TACTIC(scalar, SCALAR);
+
+extern const carnot_tactic carnot_tactic_conv_bf16_tiles_amxbf16;
+static const chain_config kConfigBf16 = {.point = &carnot_tactic_conv_bf16_tiles_amxbf16,
+                                         .depthwise = &carnot_tactic_depthwise_f32_avx512};
+CARNOT_CPU_TACTIC(conv_chain_bf16, amxbf16, AMX_BF16, .config = &kConfigBf16,
+                  .numerics = CARNOT_NUMERICS_HALF, .precision = CARNOT_DTYPE_BF16,
+                  .takes_bf16 = true, CHAIN_FUNCTIONS);

@@ -27,6 +27,57 @@ static inline int64_t carnot_conv_chain_bias_room(const carnot_conv_params* p) {
   return (int64_t)carnot_align_up((size_t)p->filters, 16);
 }
 
+// A buffer between two convolutions.
+typedef struct carnot_conv_chain_buffer {
+  bool is_bf16;  // else float32
+  int64_t rows;  // that it holds
+  int64_t row_bytes, bytes;
+} carnot_conv_chain_buffer;
+
+// What configure finds for run.
+typedef struct carnot_conv_chain_state {
+  carnot_window_geometry window;               // of the depthwise convolution, over one image
+  carnot_window_geometry first;                // of the first convolution
+  int64_t images, src_n, src_c, src_h, src_w;  // of the input
+  int64_t channels;                            // of the depthwise convolution
+  int64_t ld;                                  // of the result
+  int64_t block_count;                         // of an image
+  // Of a slot: before the depthwise convolution, behind it; no bytes where that is no stage.
+  carnot_conv_chain_buffer expanded, filtered;
+  int64_t scratch_bytes, slot_bytes, slot_count;
+} carnot_conv_chain_state;
+
+enum { CARNOT_CONV_CHAIN_MAX_SLOTS = 16 };  // blocks computed at once
+
+// The first output row of a block.
+static inline int64_t carnot_conv_chain_row(const carnot_conv_chain_state* s, int64_t block) {
+  return s->window.p * block / s->block_count;
+}
+
+// A 1x1 convolution of |m| pixels, which lie |lda| and |ldc| elements apart, as the kernel of BF16
+// tiles takes it; without pointers.
+static inline carnot_conv2d_bf16_tiles carnot_conv_chain_tiles(const carnot_conv_params* p,
+                                                               int64_t m, int64_t lda,
+                                                               int64_t ldc) {
+  return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
+                                             .h = 1,
+                                             .w = m,
+                                             .c = p->channels,
+                                             .p = 1,
+                                             .q = m,
+                                             .k = p->filters,
+                                             .r = 1,
+                                             .s = 1,
+                                             .stride_h = 1,
+                                             .stride_w = 1,
+                                             .dilation_h = 1,
+                                             .dilation_w = 1,
+                                             .src_n = m * lda,
+                                             .src_h = m * lda,
+                                             .src_w = lda,
+                                             .ld = ldc}};
+}
+
 // The configure and run functions of the tactics.
 carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
                                            const carnot_operand* inputs,

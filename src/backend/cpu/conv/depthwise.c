@@ -4,11 +4,6 @@
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
-// What the kernel applies before it rounds.
-static bool is_for_bf16(const carnot_epilogue_plan* plan) {
-  return plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP && !plan->program.instruction_count;
-}
-
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_conv_params p;
   const char* why = carnot_conv_reject(problem, &p, reason, size);
@@ -19,7 +14,7 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
                           (long long)p.channels);
   const carnot_epilogue_plan* plan = &p.epilogue_plan;
   const carnot_dtype result = problem->outputs[0].format.dtype;
-  if (result == CARNOT_DTYPE_BF16 && !is_for_bf16(plan))
+  if (result == CARNOT_DTYPE_BF16 && !carnot_conv_rounds_last(plan))
     return "the activation is computed behind the sum, which BF16 would round first";
   if (plan->residual >= 0 && problem->inputs[plan->residual].format.dtype != result)
     return "the residual and the result have different types";
@@ -65,7 +60,7 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
   const carnot_conv_params* p = step->params;
   const carnot_epilogue_plan* plan = &p->epilogue_plan;
   const carnot_dtype result = outputs[0].format.dtype;
-  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || is_for_bf16(plan), INVALID_MODEL,
+  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || carnot_conv_rounds_last(plan), INVALID_MODEL,
                "activation %d of a BF16 result", plan->activation);
   CARNOT_CHECK(plan->residual < 0 || inputs[plan->residual].format.dtype == result, INVALID_MODEL,
                "a residual of %s, a result of %s",
