@@ -25,10 +25,6 @@ typedef struct carnot_conv_params {
 static inline bool carnot_conv_is_depthwise(const carnot_conv_params* p) {
   return p->group == p->channels && p->filters == p->channels && p->group > 1;
 }
-// What the depthwise kernel applies before it rounds to BF16.
-static inline bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan) {
-  return plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP && !plan->program.instruction_count;
-}
 // The constant weights of a problem that carnot_conv_reject took.
 static inline const carnot_operand_desc* carnot_conv_weights(const carnot_problem* problem) {
   return &problem->inputs[problem->region->nodes[0].inputs[1]];
@@ -71,6 +67,16 @@ carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const ca
                                           carnot_window_geometry* out) CARNOT_MUST_USE;
 // What the kernel of few channels relies on, of parameters that were checked. INVALID_MODEL.
 carnot_status* carnot_conv_few_check(const carnot_conv_params* p) CARNOT_MUST_USE;
+// Of kernels that round a sum to BF16 once it has its residual and RELU or CLIP: whether |plan|
+// asks for no more.
+bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan);
+// reject and configure of their tactics: a BF16 result has such a plan, and the residual has the
+// result's type. NULL, or the reason; INVALID_MODEL.
+const char* carnot_conv_reject_bf16(const carnot_problem* problem,
+                                    const carnot_epilogue_plan* plan);
+carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan,
+                                      const carnot_operand* inputs,
+                                      const carnot_operand* outputs) CARNOT_MUST_USE;
 // work: weights of |weight_bytes| bytes each.
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes);

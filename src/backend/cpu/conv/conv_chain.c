@@ -14,7 +14,7 @@ enum {
 
 // The tactics of one convolution that read and pack the stages.
 typedef struct chain_config {
-  const carnot_tactic *point, *few, *depthwise;  // few: NULL where the first is 1x1, too
+  const carnot_tactic *point, *few, *depthwise;
 } chain_config;
 
 // ---- build ----
@@ -71,7 +71,6 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
   const chain_config* config = problem->tactic->config;
   stage->problem.tactic = tactic_of(config, stage);
   if (stage->output.rank != 4) return "an image of two dimensions is wanted";
-  if (!stage->problem.tactic) return "the first convolution is not 1x1";
   const char* why = stage->problem.tactic->reject(&stage->problem, reason, size);
   if (why) return why;
   carnot_operand_desc any[CARNOT_CONV_STAGE_MAX_INPUTS];
@@ -284,6 +283,7 @@ CHAIN_TACTIC(scalar, SCALAR);
 
 extern const carnot_tactic carnot_tactic_conv_bf16_tiles_amxbf16;
 static const chain_config kConfigBf16 = {.point = &carnot_tactic_conv_bf16_tiles_amxbf16,
+                                         .few = &carnot_tactic_conv_few_f32_avx512,
                                          .depthwise = &carnot_tactic_depthwise_f32_avx512};
 CARNOT_CPU_TACTIC(conv_chain_bf16, amxbf16, AMX_BF16, .config = &kConfigBf16,
                   .numerics = CARNOT_NUMERICS_HALF, .precision = CARNOT_DTYPE_BF16,

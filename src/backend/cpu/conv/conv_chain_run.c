@@ -133,7 +133,8 @@ static void expand_few(const chain_run* run, int64_t image, int64_t begin, int64
                                 .weights = run->step->constants[0],
                                 .dst = dst.data,
                                 .ld = dst.ld,
-                                .epilogue = epilogue_of(run, 0, 0, &residual_is_bf16)};
+                                .epilogue = epilogue_of(run, 0, 0, &residual_is_bf16),
+                                .dst_is_bf16 = dst.is_bf16};
   conv.n = 1;
   conv.p = end - begin;
   conv.pad_h = s->first.pad_h - begin * s->first.stride_h;

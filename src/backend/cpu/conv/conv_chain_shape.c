@@ -111,19 +111,6 @@ static carnot_status* find_geometry(const carnot_step_view* step, const carnot_o
   return NULL;
 }
 
-// A depthwise convolution that ends the chain takes what its own tactic takes.
-static carnot_status* check_result(const carnot_conv_chain_params* p, const carnot_operand* inputs,
-                                   const carnot_operand* y) {
-  if (p->depthwise + 1 < p->count) return NULL;
-  const carnot_epilogue_plan* plan = &p->stages[p->depthwise].epilogue_plan;
-  const carnot_dtype result = y->format.dtype;
-  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || carnot_conv_rounds_last(plan), INVALID_MODEL,
-               "activation %d of a BF16 result", plan->activation);
-  CARNOT_CHECK(plan->residual < 0 || inputs[plan->residual].format.dtype == result, INVALID_MODEL,
-               "a residual and a result of different types");
-  return NULL;
-}
-
 carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, void* memory,
@@ -137,12 +124,21 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
                INVALID_MODEL, "operands of rank %d and %d", x->rank, y->rank);
   *s = (carnot_conv_chain_state){0};
   CARNOT_TRY(find_geometry(step, x, y, s));
-  CARNOT_TRY(check_result(p, inputs, y));
+  CARNOT_CHECK(p->depthwise == 0 || carnot_conv_is_point(&p->stages[0]) ||
+                   x->format.dtype == CARNOT_DTYPE_F32,
+               INVALID_MODEL, "an input of %s before few channels",
+               carnot_dtype_name(x->format.dtype));
+  // A depthwise convolution that ends the chain takes what its own tactic takes.
+  if (p->depthwise + 1 == p->count)
+    CARNOT_TRY(carnot_conv_check_bf16(&p->stages[p->depthwise].epilogue_plan, inputs, outputs));
   for (int i = 0; i < p->count; i++)
     CARNOT_TRY(carnot_epilogue_plan_check(step, &p->stages[i].epilogue_plan, inputs, y,
                                           p->stages[i].filters));
   const bool is_bf16 = step->tactic->precision == CARNOT_DTYPE_BF16;
-  s->expanded.is_bf16 = is_bf16 && !p->stages[0].epilogue_plan.program.instruction_count;
+  const carnot_epilogue_plan* first = &p->stages[0].epilogue_plan;
+  s->expanded.is_bf16 =
+      is_bf16 && (carnot_conv_is_point(&p->stages[0]) ? !first->program.instruction_count
+                                                      : carnot_conv_rounds_last(first));
   s->filtered.is_bf16 = is_bf16 && carnot_conv_rounds_last(&p->stages[p->depthwise].epilogue_plan);
   cut_rows(p, s);
   CARNOT_TRY(find_scratch(p, x->format.dtype == CARNOT_DTYPE_BF16, s));

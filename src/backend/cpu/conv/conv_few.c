@@ -31,6 +31,9 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
     return carnot_because(reason, size, "%lld columns under %d results, takes up to %d",
                           (long long)columns_of(&p), CARNOT_CONV2D_FEW_PIXELS,
                           CARNOT_CONV2D_FEW_MAX_COLUMNS);
+  why = carnot_conv_reject_bf16(problem, &p.epilogue_plan);
+  if (why) return why;
+  if (problem->inputs[0].format.dtype != CARNOT_DTYPE_F32) return "the input is stored as BF16";
   if (given != CARNOT_LAYOUT_CHANNELS_LAST)
     problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
@@ -85,6 +88,10 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
   state->src_c = x.strides[1];
   x.strides[1] = 1;
   CARNOT_TRY(carnot_conv_configure_from(step, &x, inputs, outputs, &state->geometry));
+  CARNOT_CHECK(x.format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "an input of %s",
+               carnot_dtype_name(x.format.dtype));
+  CARNOT_TRY(carnot_conv_check_bf16(&((const carnot_conv_params*)step->params)->epilogue_plan,
+                                    inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;
   state->row_count = geometry->n * geometry->p;
   state->rows_per_part = carnot_rows_per_part(
@@ -132,6 +139,6 @@ static void few_work(const carnot_problem* problem, double* out_flops, double* o
 }
 
 CARNOT_CPU_TACTICS(conv_few_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                   .reject = few_reject, .prepare = few_prepare, .validate = few_validate,
-                   .uses_input = carnot_conv_uses_input, .configure = few_configure,
-                   .run = few_run_all, .work = few_work);
+                   .takes_bf16 = true, .reject = few_reject, .prepare = few_prepare,
+                   .validate = few_validate, .uses_input = carnot_conv_uses_input,
+                   .configure = few_configure, .run = few_run_all, .work = few_work);

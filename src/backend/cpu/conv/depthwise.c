@@ -12,13 +12,7 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   if (!carnot_conv_is_depthwise(&p))
     return carnot_because(reason, size, "group is %lld of %lld channels", (long long)p.group,
                           (long long)p.channels);
-  const carnot_epilogue_plan* plan = &p.epilogue_plan;
-  const carnot_dtype result = problem->outputs[0].format.dtype;
-  if (result == CARNOT_DTYPE_BF16 && !carnot_conv_rounds_last(plan))
-    return "the activation is computed behind the sum, which BF16 would round first";
-  if (plan->residual >= 0 && problem->inputs[plan->residual].format.dtype != result)
-    return "the residual and the result have different types";
-  return NULL;
+  return carnot_conv_reject_bf16(problem, &p.epilogue_plan);
 }
 
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -57,14 +51,8 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
   depthwise_state* state = memory;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
-  const carnot_conv_params* p = step->params;
-  const carnot_epilogue_plan* plan = &p->epilogue_plan;
-  const carnot_dtype result = outputs[0].format.dtype;
-  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || carnot_conv_rounds_last(plan), INVALID_MODEL,
-               "activation %d of a BF16 result", plan->activation);
-  CARNOT_CHECK(plan->residual < 0 || inputs[plan->residual].format.dtype == result, INVALID_MODEL,
-               "a residual of %s, a result of %s",
-               carnot_dtype_name(inputs[plan->residual].format.dtype), carnot_dtype_name(result));
+  CARNOT_TRY(carnot_conv_check_bf16(&((const carnot_conv_params*)step->params)->epilogue_plan,
+                                    inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;
   state->row_count = geometry->n * geometry->p;
   state->rows_per_part =

@@ -27,8 +27,8 @@ typedef struct span {
   int64_t k0, left;      // output channels from k0 on
   vf32 lo, hi;
   bool clip;
-  float* dst;             // of the row, at channel 0
-  const float* residual;  // likewise
+  void* dst;             // of the row, at channel 0
+  const void* residual;  // likewise
 } span;
 
 // Where the weights of vector |v| lie behind those of the first.
@@ -42,9 +42,10 @@ CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t k, vf32 sum) {
   const carnot_conv2d_few_f32* c = sp->conv;
   const int64_t left = sp->left - (k - sp->k0);
   if (sp->residual)
-    sum = v_add(sum, v_load_upto(sp->residual + q * c->epilogue.residual_ld + k, left));
+    sum = v_add(sum,
+                v_load_stored(c->dst_is_bf16, sp->residual, q * c->epilogue.residual_ld + k, left));
   if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
-  v_store_upto(sp->dst + q * c->ld + k, sum, left);
+  v_store_stored(c->dst_is_bf16, sp->dst, q * c->ld + k, sum, left);
 }
 
 // Columns [w0, w0 + count) of an input row, zeros where they are in the padding.
@@ -135,8 +136,9 @@ static void one_row(const carnot_conv2d_few_f32* c, int64_t row, span sp) {
   const window_taps inside = window_inside(h0, c->r, c->dilation_h, c->h);
   sp.rows = inside.end - inside.begin;
   sp.src = c->src + row / c->p * c->src_n + (h0 + inside.begin * c->dilation_h) * c->src_h;
-  sp.dst = c->dst + row * c->q * c->ld;
-  sp.residual = e->residual ? e->residual + row * c->q * e->residual_ld : NULL;
+  const int64_t bytes = c->dst_is_bf16 ? 2 : 4;
+  sp.dst = (char*)c->dst + row * c->q * c->ld * bytes;
+  sp.residual = e->residual ? (const char*)e->residual + row * c->q * e->residual_ld * bytes : NULL;
   for (sp.k0 = 0; sp.k0 < c->k; sp.k0 += kVectors * V_LANES) {
     sp.left = c->k - sp.k0;
     sp.weights =

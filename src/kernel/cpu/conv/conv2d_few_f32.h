@@ -4,12 +4,15 @@
 // |src| element (n,c,h,w) at n*src_n + c*src_c + h*src_h + w*src_w
 // |weights| packed k1n16 f32 with K = (c,r,s), N = k  |bias| [K]
 // |dst| [N*P*Q, K], pixels |ld| floats apart; the residual likewise
-// A sum is one chain of C*R*S additions. A call computes output rows [row0,row1) of N*P; disjoint
-// calls may run at once, with the same bits however the work is cut. Taps in the padding count as
-// zero. dst may not overlap src; the residual may be dst itself. Any thread. Source: ONNX Conv-11.
+// Results in memory are float32 or BF16, rounded once; BF16 takes the activations NONE, RELU and
+// CLIP. A sum is one chain of C*R*S additions. A call computes output rows [row0,row1) of N*P;
+// disjoint calls may run at once, with the same bits however the work is cut. Taps in the padding
+// count as zero. dst may not overlap src; the residual may be dst itself. Any thread. Source: ONNX
+// Conv-11.
 #ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_FEW_F32_H_
 #define CARNOT_KERNEL_CPU_CONV_CONV2D_FEW_F32_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernel/cpu/common/epilogue_f32.h"
@@ -23,9 +26,10 @@ typedef struct carnot_conv2d_few_f32 {
   const float* src;
   int64_t src_n, src_c, src_h, src_w;
   const float* weights;
-  float* dst;
-  int64_t ld;
-  carnot_epilogue_f32 epilogue;
+  void* dst;
+  int64_t ld;                    // in elements
+  carnot_epilogue_f32 epilogue;  // whose residual has the type of dst
+  bool dst_is_bf16;
 } carnot_conv2d_few_f32;
 
 // The kernel takes windows under which CARNOT_CONV2D_FEW_PIXELS consecutive results have at most

@@ -43,6 +43,26 @@ static double reference(const carnot_conv2d_few_f32* d, const float* weights, in
   return activation_in_double(d->epilogue.activation, d->epilogue.a, d->epilogue.b, sum);
 }
 
+// BF16 results are the float32 ones, rounded.
+static void check_stored(const carnot_cpu_kernels* kernels, carnot_conv2d_few_f32 d,
+                         int64_t pixels) {
+  const int64_t count = pixels * d.ld - 3;
+  float *want = buffer(count, 0), *got = buffer(count, 0);
+  uint16_t* half = malloc((size_t)count * 2);
+  d.epilogue.residual = NULL;
+  d.epilogue.activation = CARNOT_KERNEL_ACTIVATION_RELU;
+  d.dst = want;
+  kernels->conv2d_few_f32(&d, 0, d.n * d.p);
+  d.dst = half, d.dst_is_bf16 = true;
+  kernels->conv2d_few_f32(&d, 0, d.n * d.p);
+  kernels->f32_of_bf16(count, half, got);
+  round_all(WEIGHTS_BF16, want, count);
+  for (int64_t i = 0; i < count; ++i)
+    if (i % d.ld < d.k) assert_true(got[i] == want[i]);
+  free(half);
+  buffer_free(want), buffer_free(got);
+}
+
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   const int64_t h_out = (p->h + 2 * p->pad - (p->r - 1) * p->dilation - 1) / p->stride + 1;
   const int64_t w_out = (p->w + 2 * p->pad - (p->s - 1) * p->dilation - 1) / p->stride + 1;
@@ -93,6 +113,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     }
     for (int64_t k = p->k; k < ld && m + 1 < pixels; ++k) assert_true(dst[m * ld + k] == kCanary);
   }
+  check_stored(kernels, d, pixels);
   buffer_free(src), buffer_free(weights), buffer_free(packed), buffer_free(bias);
   buffer_free(residual), buffer_free(dst);
 }
