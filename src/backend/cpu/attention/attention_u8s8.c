@@ -234,7 +234,7 @@ static carnot_status* attention_run_all(const carnot_step_view* step, void* stat
                        .inputs = inputs,
                        .outputs = outputs,
                        .workspace = (char*)carnot_align_up((uintptr_t)workspace, 64)};
-  run.numbers.gemm = carnot_int8_region_kernels(step)->gemm_u8s8;
+  run.numbers.gemm = carnot_int8_kernels(step)->gemm_u8s8;
   carnot_executor_parallel(executor, s->q.batch * s->parts_per_head, attention_part, &run);
   return NULL;
 }

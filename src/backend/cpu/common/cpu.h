@@ -69,6 +69,12 @@ carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int6
 // weights serve many rows, and wide, so that few parts convert the same rows.
 carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit);
+// Of pixels in rows of |row|: parts of whole rows, for a row that two parts share is copied twice.
+static inline void carnot_work_partition_take_whole_rows(carnot_work_partition* partition,
+                                                         int64_t row) {
+  partition->m_part = carnot_ceildiv(partition->m_part, row) * row;
+  partition->m_count = carnot_max_i64(1, carnot_ceildiv(partition->m, partition->m_part));
+}
 static inline int64_t carnot_work_partition_count(const carnot_work_partition* partition) {
   return partition->m_count * partition->n_count;
 }

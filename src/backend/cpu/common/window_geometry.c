@@ -62,3 +62,16 @@ carnot_status* carnot_window_geometry_of_f32(const carnot_sliding_window* window
                INVALID_MODEL, "operands are not float32");
   return carnot_window_geometry_of(window, src, dst, out);
 }
+
+carnot_window_geometry carnot_window_geometry_of_any_size(const carnot_sliding_window* w,
+                                                          int64_t channels) {
+  enum { kLarge = 1 << 20 };
+  const int x = w->rank - 1, y = w->rank - 2;
+  carnot_window_geometry g = {.n = 1, .h = kLarge, .w = kLarge, .p = kLarge, .q = kLarge};
+  g.src_w = channels, g.src_h = g.src_w * g.w;
+  g.r = y >= 0 ? w->kernel[y] : 1, g.s = w->kernel[x];
+  g.stride_h = y >= 0 ? w->strides[y] : 1, g.stride_w = w->strides[x];
+  g.dilation_h = y >= 0 ? w->dilations[y] : 1, g.dilation_w = w->dilations[x];
+  g.pad_h = y >= 0 ? w->begin[y] : 0, g.pad_w = w->begin[x];
+  return g;
+}

@@ -36,4 +36,8 @@ carnot_status* carnot_window_geometry_of_f32(const carnot_sliding_window* window
                                              const carnot_operand* src, const carnot_operand* dst,
                                              carnot_window_geometry* out) CARNOT_MUST_USE;
 
+// That of a window over one image of |channels|, with rows and columns that stand for any number.
+carnot_window_geometry carnot_window_geometry_of_any_size(const carnot_sliding_window* window,
+                                                          int64_t channels);
+
 #endif  // CARNOT_BACKEND_CPU_COMMON_WINDOW_GEOMETRY_H_

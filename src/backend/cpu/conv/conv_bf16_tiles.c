@@ -37,15 +37,7 @@ static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
 
 // Whether the copy of the pixels holds a window of these channels for rows of any size.
 static bool window_fits(const carnot_conv_params* p, bool src_is_bf16) {
-  enum { kLarge = 1 << 20 };
-  const carnot_sliding_window* w = &p->window;
-  const int x = w->rank - 1, y = w->rank - 2;
-  carnot_window_geometry g = {.n = 1, .h = kLarge, .w = kLarge, .p = kLarge, .q = kLarge};
-  g.src_w = p->channels, g.src_h = g.src_w * g.w;
-  g.r = y >= 0 ? w->kernel[y] : 1, g.s = w->kernel[x];
-  g.stride_h = y >= 0 ? w->strides[y] : 1, g.stride_w = w->strides[x];
-  g.dilation_h = y >= 0 ? w->dilations[y] : 1, g.dilation_w = w->dilations[x];
-  g.pad_h = y >= 0 ? w->begin[y] : 0, g.pad_w = w->begin[x];
+  const carnot_window_geometry g = carnot_window_geometry_of_any_size(&p->window, p->channels);
   carnot_conv2d_bf16_tiles call = call_of(p, &g);
   call.src_is_bf16 = src_is_bf16;
   return carnot_conv2d_bf16_tiles_fits(&call);
@@ -134,9 +126,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   *partition =
       carnot_work_partition_make(step->tactic->isa, g->n * g->p * g->q, p->filters / p->group,
                                  p->channels / p->group * carnot_conv_taps(p));
-  // Whole rows, for a row that two parts share is copied twice.
-  partition->m_part = carnot_ceildiv(partition->m_part, g->q) * g->q;
-  partition->m_count = carnot_max_i64(1, carnot_ceildiv(partition->m, partition->m_part));
+  carnot_work_partition_take_whole_rows(partition, g->q);
   state->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
   *out_workspace_bytes =
       (size_t)(state->scratch * carnot_work_partition_count(partition) * p->group);

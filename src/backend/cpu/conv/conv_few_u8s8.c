@@ -7,7 +7,7 @@
 #include "backend/cpu/conv/int8_conv.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-enum { kShiftOfSigned = 128, kMostChannels = 4, kMostRows = 64 };
+enum { kMostChannels = 4, kMostRows = 64 };
 
 // Rows of the filter, and the bytes of one, rounded up to whole steps of the kernel.
 static int64_t rows_of(const carnot_int8_conv_params* p) {
@@ -30,8 +30,12 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
   return NULL;
 }
 
-static size_t packed_bytes(const carnot_int8_conv_params* p) {
-  return (size_t)carnot_packed_k4n16_bytes(rows_of(p), depth_of(p), p->filters);
+static carnot_int8_weights_shape shape_of(const carnot_int8_conv_params* p) {
+  return (carnot_int8_weights_shape){1, rows_of(p), depth_of(p), p->filters};
+}
+static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
+  const carnot_int8_weights_shape shape = shape_of(p);
+  return carnot_int8_group_bytes(tactic, &shape);
 }
 
 // [K,C,R,S] -> [K,R,S,C], rows of the filter padded with zeros.
@@ -45,27 +49,21 @@ static void turn(const carnot_int8_conv_params* p, const int8_t* weights, int8_t
               weights[((k * p->channels + c) * rows + r) * columns + s];
 }
 
-static carnot_status* pack(const carnot_int8_conv_params* p, const int8_t* weights,
-                           carnot_prepared* out) {
-  void *packed, *turned;
-  const int64_t rows = rows_of(p), depth = depth_of(p);
-  CARNOT_TRY(carnot_arena_try(out->arena, packed_bytes(p) + 64, 1, "packed weights", &packed));
-  CARNOT_TRY(
-      carnot_calloc((size_t)(p->filters * rows * depth), 1, "weights before packing", &turned));
-  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  turn(p, weights, turned);
-  carnot_pack_k4n16_s8(rows, depth, p->filters, turned, rows * depth, depth, 1, packed);
-  free(turned);
-  out->constants[CARNOT_INT8_WEIGHTS].packing = "k4n16 s8";
-  out->constants[CARNOT_INT8_WEIGHTS].data = packed;
-  out->constants[CARNOT_INT8_WEIGHTS].bytes = packed_bytes(p);
-  return NULL;
-}
-
 static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared* out) {
   int8_t* weights;
-  CARNOT_TRY(carnot_int8_conv_prepare(problem, INT32_MAX, kShiftOfSigned, out, &weights));
-  carnot_status* status = pack(out->params, weights, out);
+  void* turned;
+  CARNOT_TRY(carnot_int8_conv_prepare(problem, INT32_MAX, carnot_int8_shift(problem->tactic, true),
+                                      out, &weights));
+  const carnot_int8_conv_params* p = out->params;
+  const carnot_int8_weights_shape shape = shape_of(p);
+  carnot_status* status =
+      carnot_calloc((size_t)(shape.n * shape.taps * shape.c), 1, "weights before packing", &turned);
+  if (!status) {
+    turn(p, weights, turned);
+    status = carnot_int8_pack(problem->tactic, &shape, turned, shape.taps * shape.c, shape.c, 1,
+                              CARNOT_INT8_WEIGHTS, out);
+    free(turned);
+  }
   free(weights);
   return status;
 }
@@ -85,9 +83,33 @@ typedef struct few_state {
   carnot_work_partition partition;
   int64_t src_n, src_c, src_h, src_w;  // strides of the input as it is
   int64_t rows, columns, row_bytes;    // of a padded image
+  size_t image_bytes, part_bytes;      // of workspace: padded images, then each part's
 } few_state;
 
 enum { kSlack = 64 };  // the last row is read beyond its end by less than a step
+
+// Over the padded images, whose pixels begin a pixel apart and hold a row of the filter each.
+static carnot_conv2d_u8s8 call_of(const carnot_int8_conv_params* p, const few_state* s) {
+  const carnot_window_geometry* g = &s->geometry;
+  return (carnot_conv2d_u8s8){.n = g->n,
+                              .h = s->rows,
+                              .w = s->columns,
+                              .c = depth_of(p),
+                              .p = g->p,
+                              .q = g->q,
+                              .k = p->filters,
+                              .r = g->r,
+                              .s = 1,
+                              .stride_h = g->stride_h,
+                              .stride_w = g->stride_w,
+                              .dilation_h = g->dilation_h,
+                              .dilation_w = 1,
+                              .src_n = s->rows * s->row_bytes,
+                              .src_h = s->row_bytes,
+                              .src_w = g->c,
+                              .src_signed = p->region.x_signed,
+                              .ld = g->ld};
+}
 
 static carnot_status* few_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                     const carnot_operand* outputs, void* memory,
@@ -110,12 +132,21 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
   s->row_bytes = s->columns * g->c;
   s->partition =
       carnot_int8_partition(step, g->n * g->p * g->q, p->filters, rows_of(p) * depth_of(p));
-  *out_workspace_bytes = (size_t)(g->n * s->rows * s->row_bytes + kSlack);
+  const carnot_conv2d_u8s8 call = call_of(p, s);
+  if (carnot_int8_uses_tiles(step->tactic)) {
+    const char* why = carnot_int8_tiles_reject(&call);
+    CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+    carnot_work_partition_take_whole_rows(&s->partition, g->q);
+  }
+  s->image_bytes = carnot_align_up((size_t)(g->n * s->rows * s->row_bytes + kSlack), 64);
+  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call);
+  *out_workspace_bytes =
+      s->image_bytes + s->part_bytes * (size_t)carnot_work_partition_count(&s->partition);
   return carnot_int8_region_configure(&p->region, outputs[0].rank - 1, inputs, &outputs[0]);
 }
 
 typedef struct few_run {
-  const carnot_cpu_kernels* kernels;
+  const carnot_step_view* step;
   const carnot_int8_conv_params* p;
   const few_state* s;
   const uint8_t* x;
@@ -145,7 +176,8 @@ static void few_part(void* argument, int64_t part) {
   const few_run* run = argument;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->s->partition, part, &m0, &m1, &n0, &n1);
-  run->kernels->conv2d_u8s8(&run->conv, m0, m1, n0, n1);
+  uint8_t* workspace = run->padded + run->s->image_bytes + (size_t)part * run->s->part_bytes;
+  carnot_int8_conv_call(run->step, &run->conv, workspace, m0, m1, n0, n1);
 }
 
 static carnot_status* few_run_all(const carnot_step_view* step, void* memory,
@@ -154,42 +186,27 @@ static carnot_status* few_run_all(const carnot_step_view* step, void* memory,
   const few_state* s = memory;
   const carnot_int8_conv_params* p = step->params;
   const carnot_window_geometry* g = &s->geometry;
-  few_run run = {.kernels = carnot_int8_region_kernels(step),
+  few_run run = {.step = step,
                  .p = p,
                  .s = s,
                  .x = inputs[p->region.x].data,
-                 .padded = workspace};
-  run.conv = (carnot_conv2d_u8s8){
-      .n = g->n,
-      .h = s->rows,
-      .w = s->columns,
-      .c = depth_of(p),
-      .p = g->p,
-      .q = g->q,
-      .k = p->filters,
-      .r = g->r,
-      .s = 1,
-      .stride_h = g->stride_h,
-      .stride_w = g->stride_w,
-      .dilation_h = g->dilation_h,
-      .dilation_w = 1,
-      .src = run.padded,
-      .src_n = s->rows * s->row_bytes,
-      .src_h = s->row_bytes,
-      .src_w = g->c,
-      .src_signed = p->region.x_signed,
-      .weights = step->constants[CARNOT_INT8_WEIGHTS],
-      .border = step->constants[CARNOT_INT8_BORDER],
-      .dst = outputs[0].data,
-      .ld = g->ld,
-      .epilogue = carnot_int8_region_epilogue(&p->region, outputs[0].rank - 1, step, inputs)};
+                 .padded = workspace,
+                 .conv = call_of(p, s)};
+  run.conv.src = run.padded;
+  run.conv.weights = step->constants[CARNOT_INT8_WEIGHTS];
+  run.conv.border = step->constants[CARNOT_INT8_BORDER];
+  run.conv.dst = outputs[0].data;
+  run.conv.epilogue = carnot_int8_region_epilogue(&p->region, outputs[0].rank - 1, step, inputs);
   memset(run.padded + g->n * s->rows * s->row_bytes, 0, kSlack);
   carnot_executor_parallel(executor, g->n * s->rows, copy_row, &run);
   carnot_executor_parallel(executor, carnot_work_partition_count(&s->partition), few_part, &run);
   return NULL;
 }
 
-CARNOT_CPU_TACTICS(conv_few_u8s8, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                   .reject = few_reject, .prepare = few_prepare, .validate = few_validate,
-                   .uses_input = carnot_int8_conv_uses_input, .configure = few_configure,
-                   .run = few_run_all, .work = carnot_int8_region_work);
+#define FEW_TACTIC                                                                                 \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = few_reject, .prepare = few_prepare, \
+  .validate = few_validate, .uses_input = carnot_int8_conv_uses_input, .configure = few_configure, \
+  .run = few_run_all, .work = carnot_int8_region_work
+CARNOT_CPU_TACTICS(conv_few_u8s8, FEW_TACTIC);
+CARNOT_CPU_TACTIC(conv_few_s8_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_EXACT,
+                  .config = carnot_int8_tiles, FEW_TACTIC);

@@ -6,14 +6,21 @@
 #include "tactic/problem/conv.h"
 
 enum { kX, kW, kXZero, kWZero };
-enum { kShiftOfSigned = 128 };  // the kernel adds it to signed activations
 enum { kPacked, kSums, kConstants };
 
 // Stored in engines.
+typedef struct conv_integer_shape {
+  int64_t group, channels, filters, taps;
+} conv_integer_shape;
 typedef struct conv_integer_params {
   carnot_sliding_window window;
-  carnot_int8_conv_shape shape;
+  conv_integer_shape shape;
 } conv_integer_params;
+
+static carnot_int8_weights_shape weights_of(const conv_integer_shape* s) {
+  return (carnot_int8_weights_shape){s->group, s->taps, s->channels / s->group,
+                                     s->filters / s->group};
+}
 
 static const carnot_operand_desc* given(const carnot_problem* p, uint32_t i) {
   return i < p->input_count && p->inputs[i].kind == CARNOT_VALUE_TENSOR ? &p->inputs[i] : NULL;
@@ -64,7 +71,7 @@ static const char* read_problem(const carnot_problem* problem, conv_integer_para
   *out = (conv_integer_params){.window = conv.window,
                                .shape = {conv.group, conv.channels, conv.filters, 1}};
   for (int d = 0; d < conv.window.rank; d++) out->shape.taps *= conv.window.kernel[d];
-  const carnot_int8_conv_shape* s = &out->shape;
+  const conv_integer_shape* s = &out->shape;
   if (s->channels < 1 || s->filters < 1 || s->channels > CARNOT_INT8_MAX_CHANNELS ||
       s->filters > CARNOT_INT8_MAX_CHANNELS || s->filters % s->group ||
       s->taps > CARNOT_INT8_MAX_TAPS)
@@ -83,28 +90,24 @@ static const char* conv_integer_reject(carnot_problem* problem, char* reason, si
 }
 
 static carnot_status* conv_integer_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void *params, *centered, *packed, *sums;
+  void *params, *centered, *sums;
   char reason[256];
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(conv_integer_params), "parameters", &params));
   const char* why = read_problem(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  const carnot_int8_conv_shape* s = &((conv_integer_params*)params)->shape;
-  const size_t bytes = carnot_int8_conv_group_bytes(s) * (size_t)s->group;
+  const conv_integer_shape* s = &((conv_integer_params*)params)->shape;
+  const carnot_int8_weights_shape shape = weights_of(s);
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)carnot_tensor_count(problem->inputs[kW].tensor),
                               1, "weights before packing", &centered));
-  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)s->filters, sizeof(int32_t), "sums", &sums));
-  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
   memset(sums, 0, (size_t)s->filters * sizeof(int32_t));
   why = center(problem, s->filters, centered, sums, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
-  carnot_int8_conv_pack(s, centered, packed);
+  CARNOT_TRY(carnot_int8_pack(problem->tactic, &shape, centered, shape.c * shape.taps, 1,
+                              shape.taps, kPacked, out));
   out->params = params;
   out->param_bytes = sizeof(conv_integer_params);
   out->constant_count = kConstants;
-  out->constants[kPacked].packing = "k4n16 s8";
-  out->constants[kPacked].data = packed;
-  out->constants[kPacked].bytes = bytes;
   out->constants[kSums].packing = "i32 filter sums";
   out->constants[kSums].data = sums;
   out->constants[kSums].bytes = (size_t)s->filters * sizeof(int32_t);
@@ -118,7 +121,7 @@ static carnot_status* conv_integer_validate(const carnot_step_view* step) {
       INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and %d",
       step->param_bytes, step->constant_count, sizeof(conv_integer_params), kConstants);
   const conv_integer_params* p = step->params;
-  const carnot_int8_conv_shape* s = &p->shape;
+  const conv_integer_shape* s = &p->shape;
   CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, 2));
   int64_t taps = 1;
   for (int d = 0; d < p->window.rank; d++) taps *= p->window.kernel[d];
@@ -129,11 +132,12 @@ static carnot_status* conv_integer_validate(const carnot_step_view* step) {
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups, %lld taps",
                (long long)s->channels, (long long)s->filters, (long long)s->group,
                (long long)s->taps);
-  CARNOT_CHECK(
-      step->constant_bytes[kPacked] == carnot_int8_conv_group_bytes(s) * (size_t)s->group &&
-          step->constant_bytes[kSums] == (size_t)s->filters * sizeof(int32_t),
-      INVALID_MODEL, "packed weights of %zu bytes, sums of %zu", step->constant_bytes[kPacked],
-      step->constant_bytes[kSums]);
+  const carnot_int8_weights_shape shape = weights_of(s);
+  CARNOT_CHECK(step->constant_bytes[kPacked] ==
+                       carnot_int8_group_bytes(step->tactic, &shape) * (size_t)s->group &&
+                   step->constant_bytes[kSums] == (size_t)s->filters * sizeof(int32_t),
+               INVALID_MODEL, "packed weights of %zu bytes, sums of %zu",
+               step->constant_bytes[kPacked], step->constant_bytes[kSums]);
   return NULL;
 }
 
@@ -179,8 +183,8 @@ static carnot_status* conv_integer_configure(const carnot_step_view* step,
 }
 
 typedef struct conv_integer_run {
-  const carnot_cpu_kernels* kernels;
-  const carnot_int8_conv_shape* shape;
+  const carnot_step_view* step;
+  size_t group_bytes;  // of packed weights
   const conv_integer_state* s;
   carnot_conv2d_u8s8 conv;  // of the first group
 } conv_integer_run;
@@ -192,10 +196,10 @@ static void conv_integer_part(void* argument, int64_t part) {
   carnot_work_partition_part(&run->s->partition, part % parts, &m0, &m1, &n0, &n1);
   carnot_conv2d_u8s8 conv = run->conv;
   conv.src = (const char*)conv.src + group * conv.c;
-  conv.weights += (size_t)group * carnot_int8_conv_group_bytes(run->shape);
+  conv.weights += (size_t)group * run->group_bytes;
   conv.dst = (int32_t*)conv.dst + group * conv.k;
   conv.epilogue.bias += group * conv.k;
-  run->kernels->conv2d_u8s8(&conv, m0, m1, n0, n1);
+  carnot_int8_conv_call(run->step, &conv, /*workspace=*/NULL, m0, m1, n0, n1);
 }
 
 static carnot_status* conv_integer_run_all(const carnot_step_view* step, void* memory,
@@ -203,7 +207,7 @@ static carnot_status* conv_integer_run_all(const carnot_step_view* step, void* m
                                            const carnot_operand* outputs, void* workspace,
                                            carnot_executor* executor) {
   const conv_integer_state* s = memory;
-  const carnot_int8_conv_shape* shape = &((const conv_integer_params*)step->params)->shape;
+  const conv_integer_shape* shape = &((const conv_integer_params*)step->params)->shape;
   const carnot_window_geometry* g = &s->geometry;
   const carnot_dtype dtype = inputs[kX].format.dtype;
   const bool is_signed = dtype == CARNOT_DTYPE_I8;
@@ -213,9 +217,11 @@ static carnot_status* conv_integer_run_all(const carnot_step_view* step, void* m
   uint8_t* border = (uint8_t*)(bias + shape->filters);
   memset(border, (int)(zero & 255), (size_t)shape->channels + 64);
   for (int64_t f = 0; f < shape->filters; f++)
-    bias[f] = (int32_t)(uint32_t)(uint64_t)(-(zero + (is_signed ? kShiftOfSigned : 0)) *
+    bias[f] = (int32_t)(uint32_t)(uint64_t)(-(zero + carnot_int8_shift(step->tactic, is_signed)) *
                                             (int64_t)sums[f]);
-  conv_integer_run run = {.kernels = carnot_int8_region_kernels(step), .shape = shape, .s = s};
+  const carnot_int8_weights_shape weights = weights_of(shape);
+  conv_integer_run run = {
+      .step = step, .group_bytes = carnot_int8_group_bytes(step->tactic, &weights), .s = s};
   run.conv = (carnot_conv2d_u8s8){CARNOT_WINDOW_FIELDS(g),
                                   .c = shape->channels / shape->group,
                                   .k = shape->filters / shape->group,

@@ -1,40 +1,61 @@
-// Quantized convolution as an implicit GEMM accumulated in INT32, with its whole epilogue.
+// Quantized convolution as an implicit GEMM accumulated in INT32, with its whole epilogue: by dot
+// products of rows, or by AMX tiles.
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/conv/int8_conv.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-enum { kShiftOfSigned = 128 };  // the kernel adds it to signed activations
+enum { kLeastTileChannels = 16, kMostTileGroups = 8 };
+
+static carnot_int8_weights_shape shape_of(const carnot_int8_conv_params* p) {
+  return (carnot_int8_weights_shape){p->group, carnot_int8_conv_taps(p), p->channels / p->group,
+                                     p->filters / p->group};
+}
+
+// One group; what operands hold is missing.
+static carnot_conv2d_u8s8 call_of(const carnot_int8_conv_params* p,
+                                  const carnot_window_geometry* g) {
+  return (carnot_conv2d_u8s8){CARNOT_WINDOW_FIELDS(g),
+                              .c = p->channels / p->group,
+                              .k = p->filters / p->group,
+                              .src_n = g->src_n,
+                              .src_h = g->src_h,
+                              .src_w = g->src_w,
+                              .src_signed = p->region.x_signed,
+                              .ld = g->ld};
+}
+
+static const char* tiles_reject(const carnot_int8_conv_params* p, char* reason, size_t size) {
+  if (p->channels / p->group < kLeastTileChannels || p->group > kMostTileGroups)
+    return carnot_because(reason, size,
+                          "%lld channels in %lld groups, takes %d and more in up to %d",
+                          (long long)(p->channels / p->group), (long long)p->group,
+                          kLeastTileChannels, kMostTileGroups);
+  const carnot_window_geometry any = carnot_window_geometry_of_any_size(&p->window, p->channels);
+  const carnot_conv2d_u8s8 call = call_of(p, &any);
+  return carnot_int8_tiles_reject(&call);
+}
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_int8_conv_params p;
-  return carnot_int8_conv_read(problem, CARNOT_INT8_MAX_TAPS, &p, reason, size);
+  const char* why = carnot_int8_conv_read(problem, CARNOT_INT8_MAX_TAPS, &p, reason, size);
+  if (!why && carnot_int8_uses_tiles(problem->tactic)) why = tiles_reject(&p, reason, size);
+  return why;
 }
 
-static carnot_int8_conv_shape shape_of(const carnot_int8_conv_params* p) {
-  return (carnot_int8_conv_shape){p->group, p->channels, p->filters, carnot_int8_conv_taps(p)};
-}
-static size_t packed_bytes(const carnot_int8_conv_params* p) {
-  const carnot_int8_conv_shape shape = shape_of(p);
-  return carnot_int8_conv_group_bytes(&shape) * (size_t)p->group;
+static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
+  const carnot_int8_weights_shape shape = shape_of(p);
+  return carnot_int8_group_bytes(tactic, &shape) * (size_t)p->group;
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
   int8_t* weights;
-  void* packed;
-  CARNOT_TRY(
-      carnot_int8_conv_prepare(problem, CARNOT_INT8_MAX_TAPS, kShiftOfSigned, out, &weights));
-  const size_t bytes = packed_bytes(out->params);
-  carnot_status* status = carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed);
-  if (!status) {
-    packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-    const carnot_int8_conv_shape shape = shape_of(out->params);
-    carnot_int8_conv_pack(&shape, weights, packed);
-    out->constants[CARNOT_INT8_WEIGHTS].packing = "k4n16 s8";
-    out->constants[CARNOT_INT8_WEIGHTS].data = packed;
-    out->constants[CARNOT_INT8_WEIGHTS].bytes = bytes;
-  }
+  CARNOT_TRY(carnot_int8_conv_prepare(problem, CARNOT_INT8_MAX_TAPS,
+                                      carnot_int8_shift(problem->tactic, true), out, &weights));
+  const carnot_int8_weights_shape shape = shape_of(out->params);
+  carnot_status* status = carnot_int8_pack(problem->tactic, &shape, weights, shape.c * shape.taps,
+                                           1, shape.taps, CARNOT_INT8_WEIGHTS, out);
   free(weights);
   return status;
 }
@@ -46,6 +67,7 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
 typedef struct conv_state {
   carnot_window_geometry geometry;
   carnot_work_partition partition;
+  size_t part_bytes;  // of workspace
 } conv_state;
 
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -55,20 +77,28 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const carnot_int8_conv_params* p = step->params;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_int8_conv_configure(step, inputs, outputs, &s->geometry));
-  const carnot_window_geometry* geometry = &s->geometry;
-  s->partition =
-      carnot_int8_partition(step, geometry->n * geometry->p * geometry->q, p->filters / p->group,
-                            p->channels / p->group * geometry->r * geometry->s);
+  const carnot_window_geometry* g = &s->geometry;
+  const carnot_conv2d_u8s8 call = call_of(p, g);
+  carnot_work_partition* partition = &s->partition;
+  *partition = carnot_int8_partition(step, g->n * g->p * g->q, p->filters / p->group,
+                                     p->channels / p->group * g->r * g->s);
+  if (carnot_int8_uses_tiles(step->tactic)) {
+    const char* why = carnot_int8_tiles_reject(&call);
+    CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+    carnot_work_partition_take_whole_rows(partition, g->q);
+  }
+  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call);
+  *out_workspace_bytes =
+      s->part_bytes * (size_t)(carnot_work_partition_count(partition) * p->group);
   return NULL;
 }
 
 typedef struct conv_run {
-  const carnot_cpu_kernels* kernels;
   const carnot_int8_conv_params* p;
   const conv_state* s;
   const carnot_step_view* step;
   const char* x;
-  char* y;
+  char *y, *workspace;
   int64_t y_bytes, residual_bytes;  // of an element
   carnot_int8_epilogue epilogue;
 } conv_run;
@@ -85,42 +115,33 @@ static carnot_int8_epilogue epilogue_at(const conv_run* run, int64_t first) {
 static void conv_part(void* argument, int64_t part) {
   const conv_run* run = argument;
   const carnot_int8_conv_params* p = run->p;
-  const carnot_window_geometry* geometry = &run->s->geometry;
   const int64_t parts = carnot_work_partition_count(&run->s->partition), group = part / parts,
                 c = p->channels / p->group, k = p->filters / p->group;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->s->partition, part % parts, &m0, &m1, &n0, &n1);
   const int8_t* weights = run->step->constants[CARNOT_INT8_WEIGHTS];
-  const carnot_int8_conv_shape shape = shape_of(p);
-  carnot_conv2d_u8s8 conv = {
-      CARNOT_WINDOW_FIELDS(geometry),
-      .c = c,
-      .k = k,
-      .src = run->x + group * c,
-      .src_n = geometry->src_n,
-      .src_h = geometry->src_h,
-      .src_w = geometry->src_w,
-      .src_signed = p->region.x_signed,
-      .weights = weights + (size_t)group * carnot_int8_conv_group_bytes(&shape),
-      .border = run->step->constants[CARNOT_INT8_BORDER],
-      .dst = run->y + group * k * run->y_bytes,
-      .ld = geometry->ld,
-      .epilogue = epilogue_at(run, group * k)};
-  run->kernels->conv2d_u8s8(&conv, m0, m1, n0, n1);
+  const carnot_int8_weights_shape shape = shape_of(p);
+  carnot_conv2d_u8s8 conv = call_of(p, &run->s->geometry);
+  conv.src = run->x + group * c;
+  conv.weights = weights + (size_t)group * carnot_int8_group_bytes(run->step->tactic, &shape);
+  conv.border = run->step->constants[CARNOT_INT8_BORDER];
+  conv.dst = run->y + group * k * run->y_bytes;
+  conv.epilogue = epilogue_at(run, group * k);
+  carnot_int8_conv_call(run->step, &conv, run->workspace + (size_t)part * run->s->part_bytes, m0,
+                        m1, n0, n1);
 }
 
 static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
-  (void)workspace;
   const carnot_int8_conv_params* p = step->params;
   conv_run run = {
-      .kernels = carnot_int8_region_kernels(step),
       .p = p,
       .s = memory,
       .step = step,
       .x = inputs[p->region.x].data,
       .y = outputs[0].data,
+      .workspace = workspace,
       .y_bytes = p->region.output == CARNOT_INT8_OUTPUT_F32 ? 4 : 1,
       .residual_bytes = p->region.residual_type == CARNOT_INT8_RESIDUAL_F32 ? 4 : 1,
       .epilogue = carnot_int8_region_epilogue(&p->region, outputs[0].rank - 1, step, inputs)};
@@ -129,7 +150,10 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-CARNOT_CPU_TACTICS(conv_u8s8, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                   .reject = conv_reject, .prepare = conv_prepare, .validate = conv_validate,
-                   .uses_input = carnot_int8_conv_uses_input, .configure = conv_configure,
-                   .run = conv_run_all, .work = carnot_int8_region_work);
+#define CONV_TACTIC                                                                              \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = conv_reject,                      \
+  .prepare = conv_prepare, .validate = conv_validate, .uses_input = carnot_int8_conv_uses_input, \
+  .configure = conv_configure, .run = conv_run_all, .work = carnot_int8_region_work
+CARNOT_CPU_TACTICS(conv_u8s8, CONV_TACTIC);
+CARNOT_CPU_TACTIC(conv_s8_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_EXACT,
+                  .config = carnot_int8_tiles, CONV_TACTIC);

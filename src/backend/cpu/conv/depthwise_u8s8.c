@@ -17,7 +17,8 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
                         (long long)p.group, (long long)p.channels, (long long)p.filters);
 }
 
-static size_t packed_bytes(const carnot_int8_conv_params* p) {
+static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
+  (void)tactic;
   return (size_t)carnot_packed_t4n32_bytes(carnot_int8_conv_taps(p), p->channels);
 }
 
@@ -28,14 +29,14 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
                                       &weights));
   const carnot_int8_conv_params* p = out->params;
   const int64_t taps = carnot_int8_conv_taps(p);
-  carnot_status* status =
-      carnot_arena_try(out->arena, packed_bytes(p) + 64, 1, "packed weights", &packed);
+  carnot_status* status = carnot_arena_try(out->arena, packed_bytes(problem->tactic, p) + 64, 1,
+                                           "packed weights", &packed);
   if (!status) {
     packed = (void*)carnot_align_up((uintptr_t)packed, 64);
     carnot_pack_t4n32_s8(taps, p->channels, weights, 1, taps, packed);
     out->constants[CARNOT_INT8_WEIGHTS].packing = "t4n32 s8";
     out->constants[CARNOT_INT8_WEIGHTS].data = packed;
-    out->constants[CARNOT_INT8_WEIGHTS].bytes = packed_bytes(p);
+    out->constants[CARNOT_INT8_WEIGHTS].bytes = packed_bytes(problem->tactic, p);
   }
   free(weights);
   return status;
@@ -89,7 +90,7 @@ static carnot_status* depthwise_run_all(const carnot_step_view* step, void* memo
   const depthwise_state* s = memory;
   const carnot_int8_conv_params* p = step->params;
   const carnot_window_geometry* geometry = &s->geometry;
-  depthwise_run run = {.kernels = carnot_int8_region_kernels(step), .s = s};
+  depthwise_run run = {.kernels = carnot_int8_kernels(step), .s = s};
   run.conv = (carnot_depthwise_u8s8){
       CARNOT_WINDOW_FIELDS(geometry),
       .c = geometry->c,

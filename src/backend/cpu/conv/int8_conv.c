@@ -6,17 +6,6 @@
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "tactic/problem/conv.h"
 
-size_t carnot_int8_conv_group_bytes(const carnot_int8_conv_shape* s) {
-  return (size_t)carnot_packed_k4n16_bytes(s->taps, s->channels / s->group, s->filters / s->group);
-}
-
-void carnot_int8_conv_pack(const carnot_int8_conv_shape* s, const int8_t* weights, int8_t* packed) {
-  const int64_t c = s->channels / s->group, k = s->filters / s->group;
-  for (int64_t g = 0; g < s->group; g++)
-    carnot_pack_k4n16_s8(s->taps, c, k, weights + g * k * c * s->taps, c * s->taps, 1, s->taps,
-                         packed + (size_t)g * carnot_int8_conv_group_bytes(s));
-}
-
 // The convolution of the region with its sizes.
 static const char* read_conv(const carnot_problem* problem, carnot_conv_problem* out, char* reason,
                              size_t size) {
@@ -120,7 +109,8 @@ carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t m
 }
 
 carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t max_taps,
-                                         size_t (*packed_bytes)(const carnot_int8_conv_params* p)) {
+                                         size_t (*packed_bytes)(const carnot_tactic* tactic,
+                                                                const carnot_int8_conv_params* p)) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_int8_conv_params) &&
                    step->constant_count == CARNOT_INT8_CONV_CONSTANTS,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and %d",
@@ -134,13 +124,13 @@ carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t m
                    carnot_int8_conv_taps(p) <= max_taps,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
-  const size_t border = (size_t)p->channels + 64;
-  CARNOT_CHECK(step->constant_bytes[CARNOT_INT8_WEIGHTS] == packed_bytes(p) &&
+  const size_t border = (size_t)p->channels + 64, packed = packed_bytes(step->tactic, p);
+  CARNOT_CHECK(step->constant_bytes[CARNOT_INT8_WEIGHTS] == packed &&
                    step->constant_bytes[CARNOT_INT8_BORDER] == border,
                INVALID_MODEL,
                "packed weights of %zu bytes and a border of %zu, must be %zu and %zu",
                step->constant_bytes[CARNOT_INT8_WEIGHTS], step->constant_bytes[CARNOT_INT8_BORDER],
-               packed_bytes(p), border);
+               packed, border);
   return carnot_int8_region_validate(&p->region, step, p->filters);
 }
 

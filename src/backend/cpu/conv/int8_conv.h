@@ -29,16 +29,6 @@ static inline carnot_quantized_shape carnot_int8_conv_weights(const carnot_int8_
                                   .depth = p->channels / p->group * carnot_int8_conv_taps(p)};
 }
 
-// Sizes of weights [filters, channels / group, taps].
-typedef struct carnot_int8_conv_shape {
-  int64_t group, channels, filters, taps;
-} carnot_int8_conv_shape;
-// Bytes of the packed weights of one group, k4n16 s8.
-size_t carnot_int8_conv_group_bytes(const carnot_int8_conv_shape* shape);
-// Packs the weights of one group after another.
-void carnot_int8_conv_pack(const carnot_int8_conv_shape* shape, const int8_t* weights,
-                           int8_t* packed);
-
 // Reads the problem for reject and prepare, and asks for channels-last layouts. NULL, or why it is
 // none; "" for other regions.
 const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
@@ -50,7 +40,8 @@ carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t m
                                         int8_t** out_weights) CARNOT_MUST_USE;
 // Checks the stored parameters and all constants; the packed weights have |packed_bytes|.
 carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t max_taps,
-                                         size_t (*packed_bytes)(const carnot_int8_conv_params* p))
+                                         size_t (*packed_bytes)(const carnot_tactic* tactic,
+                                                                const carnot_int8_conv_params* p))
     CARNOT_MUST_USE;
 // uses_input: the activations and the residual.
 bool carnot_int8_conv_uses_input(const carnot_step_view* step, uint32_t input);

@@ -193,7 +193,7 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
           .residual = p->bias < 0 ? NULL : inputs[p->bias].data,
           .residual_ld = 0,
           .output = CARNOT_INT8_OUTPUT_F32}};
-  carnot_int8_gemm_run(step, &s->partition, &gemm, executor);
+  carnot_int8_gemm_run(step, &s->partition, &gemm, /*workspace=*/NULL, executor);
   return NULL;
 }
 

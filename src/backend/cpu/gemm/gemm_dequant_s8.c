@@ -69,7 +69,7 @@ static carnot_status* s8_run_all(const carnot_step_view* step, void* state,
   const carnot_cpu_dequant_params* p = step->params;
   const carnot_cpu_gemm_state* s = state;
   size_t bytes;
-  s8_run r = {.run = {.kernels = carnot_int8_region_kernels(step),
+  s8_run r = {.run = {.kernels = carnot_int8_kernels(step),
                       .step = step,
                       .params = &p->gemm,
                       .state = s,

@@ -1,12 +1,12 @@
-// Quantized GEMM with constant weights, accumulated in INT32, with its whole epilogue: MatMul and
-// Gemm of a matrix [.., M,K] by [K,N] or its transpose.
+// Quantized GEMM with constant weights, accumulated in INT32, with its whole epilogue, by dot
+// products of rows or AMX tiles: MatMul and Gemm of a matrix [.., M,K] by [K,N] or its transpose.
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/quantize/int8_region.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-enum { kShiftOfSigned = 128, kMaxColumns = 1 << 24 };
+enum { kMaxColumns = 1 << 24, kLeastTileRows = 16 };
 
 // Stored in engines.
 typedef struct gemm_params {
@@ -17,6 +17,10 @@ typedef struct gemm_params {
 
 static carnot_quantized_shape weights_of(const gemm_params* p) {
   return (carnot_quantized_shape){.axis = p->trans_b ? 0 : 1, .channels = p->n, .depth = p->k};
+}
+
+static carnot_int8_weights_shape shape_of(const gemm_params* p) {
+  return (carnot_int8_weights_shape){1, 1, p->k, p->n};
 }
 
 static const char* read_problem(const carnot_problem* problem, carnot_quantized_region* view,
@@ -46,10 +50,21 @@ static const char* read_problem(const carnot_problem* problem, carnot_quantized_
                                  size);
 }
 
+static const char* tiles_reject(const carnot_operand_desc* a, char* reason, size_t size) {
+  int64_t rows = 1;
+  for (int d = 0; d + 1 < a->rank; d++) rows = a->dims[d] < 0 || rows < 0 ? -1 : rows * a->dims[d];
+  return rows < 0 || rows >= kLeastTileRows
+             ? NULL
+             : carnot_because(reason, size, "%lld rows, takes %d and more", (long long)rows,
+                              kLeastTileRows);
+}
+
 static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_quantized_region view;
   gemm_params p;
   const char* why = read_problem(problem, &view, &p, reason, size);
+  if (!why && carnot_int8_uses_tiles(problem->tactic))
+    why = tiles_reject(&problem->inputs[p.region.x], reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
@@ -60,19 +75,12 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
 static carnot_status* make_constants(const carnot_problem* problem,
                                      const carnot_quantized_region* view, gemm_params* p,
                                      int8_t* centered, carnot_prepared* out) {
-  void* packed;
   const carnot_quantized_shape weights = weights_of(p);
-  const size_t bytes = (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n);
-  const int32_t shift = p->region.x_signed ? kShiftOfSigned : 0;
+  const carnot_int8_weights_shape shape = shape_of(p);
+  const int32_t shift = carnot_int8_shift(problem->tactic, p->region.x_signed);
   CARNOT_TRY(carnot_int8_region_prepare(problem, view, &p->region, &weights, shift, centered, out));
-  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
-  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  carnot_pack_k4n16_s8(1, p->k, p->n, centered, p->trans_b ? p->k : 1, 0, p->trans_b ? 1 : p->n,
-                       packed);
-  out->constants[CARNOT_INT8_WEIGHTS].packing = "k4n16 s8";
-  out->constants[CARNOT_INT8_WEIGHTS].data = packed;
-  out->constants[CARNOT_INT8_WEIGHTS].bytes = bytes;
-  return NULL;
+  return carnot_int8_pack(problem->tactic, &shape, centered, p->trans_b ? p->k : 1, 0,
+                          p->trans_b ? 1 : p->n, CARNOT_INT8_WEIGHTS, out);
 }
 
 static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -99,8 +107,9 @@ static carnot_status* gemm_validate(const carnot_step_view* step) {
   const gemm_params* p = step->params;
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < (int64_t)1 << 31 && p->n <= kMaxColumns,
                INVALID_MODEL, "weights of [%lld,%lld]", (long long)p->k, (long long)p->n);
+  const carnot_int8_weights_shape shape = shape_of(p);
   CARNOT_CHECK(
-      step->constant_bytes[CARNOT_INT8_WEIGHTS] == (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n),
+      step->constant_bytes[CARNOT_INT8_WEIGHTS] == carnot_int8_group_bytes(step->tactic, &shape),
       INVALID_MODEL, "packed weights of %zu bytes for [%lld,%lld]",
       step->constant_bytes[CARNOT_INT8_WEIGHTS], (long long)p->k, (long long)p->n);
   return carnot_int8_region_validate(&p->region, step, p->n);
@@ -125,14 +134,15 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(m == carnot_dims_count(y->dims, y->rank - 1), INVALID_ARGUMENT,
                "%lld rows give %lld", (long long)m,
                (long long)carnot_dims_count(y->dims, y->rank - 1));
-  *(carnot_work_partition*)memory = carnot_int8_partition(step, m, p->n, p->k);
+  carnot_work_partition* partition = memory;
+  *partition = carnot_int8_partition(step, m, p->n, p->k);
+  *out_workspace_bytes = carnot_int8_gemm_workspace(step->tactic, partition, p->k);
   return carnot_int8_region_configure(&p->region, /*channel_axis=*/1, inputs, y);
 }
 
 static carnot_status* gemm_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
-  (void)workspace;
   const gemm_params* p = step->params;
   const carnot_work_partition* partition = memory;
   const carnot_gemm_u8s8 gemm = {
@@ -146,7 +156,7 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* memory,
       .dst = outputs[0].data,
       .ld = p->n,
       .epilogue = carnot_int8_region_epilogue(&p->region, /*channel_axis=*/1, step, inputs)};
-  carnot_int8_gemm_run(step, partition, &gemm, executor);
+  carnot_int8_gemm_run(step, partition, &gemm, workspace, executor);
   return NULL;
 }
 
@@ -155,3 +165,5 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* memory,
   .uses_input = gemm_uses_input, .configure = gemm_configure, .run = gemm_run_all, \
   .work = carnot_int8_region_work
 CARNOT_CPU_TACTICS(gemm_u8s8, GEMM_TACTIC, .anchor = CARNOT_OP_COUNT);
+CARNOT_CPU_TACTIC(gemm_s8_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_EXACT,
+                  .config = carnot_int8_tiles, GEMM_TACTIC, .anchor = CARNOT_OP_COUNT);

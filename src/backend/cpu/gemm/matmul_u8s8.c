@@ -123,7 +123,7 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                  .dst = y->data,
                                  .ld = p->n,
                                  .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};
-  carnot_int8_gemm_run(step, partition, &gemm, executor);
+  carnot_int8_gemm_run(step, partition, &gemm, /*workspace=*/NULL, executor);
   return NULL;
 }
 

@@ -182,39 +182,6 @@ carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, in
       .is_small = r->is_small != 0};
 }
 
-static carnot_isa isa_of(const carnot_step_view* step) {
-  const bool is_widest = step->tactic->isa == CARNOT_ISA_AVX512;
-  return is_widest ? step->machine_isa : step->tactic->isa;
-}
-
-const carnot_cpu_kernels* carnot_int8_region_kernels(const carnot_step_view* step) {
-  return carnot_cpu_kernels_of(isa_of(step));
-}
-
-carnot_work_partition carnot_int8_partition(const carnot_step_view* step, int64_t m, int64_t n,
-                                            int64_t k) {
-  return carnot_work_partition_make(isa_of(step), m, n, k);
-}
-
-typedef struct gemm_run {
-  const carnot_cpu_kernels* kernels;
-  const carnot_work_partition* partition;
-  const carnot_gemm_u8s8* gemm;
-} gemm_run;
-
-static void gemm_part(void* argument, int64_t part) {
-  const gemm_run* run = argument;
-  int64_t m0, m1, n0, n1;
-  carnot_work_partition_part(run->partition, part, &m0, &m1, &n0, &n1);
-  run->kernels->gemm_u8s8(run->gemm, m0, m1, n0, n1);
-}
-
-void carnot_int8_gemm_run(const carnot_step_view* step, const carnot_work_partition* partition,
-                          const carnot_gemm_u8s8* gemm, carnot_executor* executor) {
-  gemm_run run = {carnot_int8_region_kernels(step), partition, gemm};
-  carnot_executor_parallel(executor, carnot_work_partition_count(partition), gemm_part, &run);
-}
-
 void carnot_int8_region_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   uint32_t anchor;
   *out_flops = *out_bytes = 0;

@@ -4,8 +4,8 @@
 #define CARNOT_BACKEND_CPU_QUANTIZE_INT8_REGION_H_
 
 #include "backend/cpu/common/cpu.h"
+#include "backend/cpu/quantize/int8_kernel.h"
 #include "kernel/cpu/common/epilogue_int8.h"
-#include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "tactic/problem/quantized.h"
 
 // Stored in engines.
@@ -52,14 +52,6 @@ carnot_status* carnot_int8_region_configure(const carnot_int8_region* region, in
 carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* region, int channel_axis,
                                                  const carnot_step_view* step,
                                                  const carnot_operand* inputs);
-// The kernels of the step: the AVX-512 tactic uses those of VNNI or AMX where the machine has them.
-const carnot_cpu_kernels* carnot_int8_region_kernels(const carnot_step_view* step);
-// The partition of its work, for those kernels.
-carnot_work_partition carnot_int8_partition(const carnot_step_view* step, int64_t m, int64_t n,
-                                            int64_t k);
-// run: the parts of an integer GEMM [M,K] by [K,N], on the kernels of the step.
-void carnot_int8_gemm_run(const carnot_step_view* step, const carnot_work_partition* partition,
-                          const carnot_gemm_u8s8* gemm, carnot_executor* executor);
 // Operations of the GEMM or convolution, and bytes of operands and result.
 void carnot_int8_region_work(const carnot_problem* problem, double* out_flops, double* out_bytes);
 

@@ -58,6 +58,13 @@ static inline int64_t carnot_packed_k4n16_bytes(int64_t taps, int64_t c, int64_t
 
 void carnot_pack_k4n16_s8(int64_t taps, int64_t c, int64_t n, const int8_t* weights,
                           int64_t stride_n, int64_t stride_tap, int64_t stride_c, int8_t* packed);
+// Likewise with the depth of a tap filled up to a multiple of 64, for conv2d_s8_tiles.
+static inline int64_t carnot_packed_k4n16d64_bytes(int64_t taps, int64_t c, int64_t n) {
+  return carnot_packed_k4n16_bytes(taps, (c + 63) / 64 * 64, n);
+}
+void carnot_pack_k4n16d64_s8(int64_t taps, int64_t c, int64_t n, const int8_t* weights,
+                             int64_t stride_n, int64_t stride_tap, int64_t stride_c,
+                             int8_t* packed);
 void carnot_unpack_k4n16_s8(int64_t taps, int64_t c, int64_t n, const int8_t* packed,
                             int64_t stride_n, int64_t stride_tap, int64_t stride_c,
                             int8_t* weights);

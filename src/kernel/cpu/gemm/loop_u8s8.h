@@ -24,14 +24,7 @@ enum { kSumLd = 32 };  // a tile is at most 32 columns wide
 
 static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
                        const int32_t* sums) {
-  if (p->epilogue->is_small) {
-    store_small(p->epilogue, (uint8_t*)p->dst + m * p->ld + n, p->ld, m, count, n, columns, sums,
-                kSumLd);
-    return;
-  }
-  for (int i = 0; i < count; ++i) {
-    store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
-  }
+  store_rows(p->epilogue, p->dst, p->ld, m, count, n, columns, sums, kSumLd);
 }
 
 #endif  // CARNOT_KERNEL_CPU_GEMM_LOOP_U8S8_H_

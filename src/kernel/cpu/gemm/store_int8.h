@@ -159,4 +159,17 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
   }
 }
 
+// Sums [rows][sum_ld] of columns [n, n + |columns|), up to 32, of rows from m on; dst[m,n] is
+// element m * ld + n of |dst|.
+CARNOT_INLINE void store_rows(const carnot_int8_epilogue* e, void* dst, int64_t ld, int64_t m,
+                              int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
+                              int64_t sum_ld) {
+  if (e->is_small) {
+    store_small(e, (uint8_t*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i)
+    store_sums(e, dst, (m + i) * ld + n, m + i, n, columns, sums + i * sum_ld);
+}
+
 #endif

@@ -1,0 +1,127 @@
+// Packing and calls of the two kinds of integer kernels.
+#include "backend/cpu/quantize/int8_kernel.h"
+
+const char carnot_int8_tiles[] = "tiles";
+
+size_t carnot_int8_group_bytes(const carnot_tactic* tactic, const carnot_int8_weights_shape* s) {
+  return (size_t)(carnot_int8_uses_tiles(tactic) ? carnot_packed_k4n16d64_bytes(s->taps, s->c, s->n)
+                                                 : carnot_packed_k4n16_bytes(s->taps, s->c, s->n));
+}
+
+carnot_status* carnot_int8_pack(const carnot_tactic* tactic, const carnot_int8_weights_shape* s,
+                                const int8_t* weights, int64_t stride_n, int64_t stride_tap,
+                                int64_t stride_c, int index, carnot_prepared* out) {
+  void* data;
+  const bool tiles = carnot_int8_uses_tiles(tactic);
+  const size_t group = carnot_int8_group_bytes(tactic, s), bytes = group * (size_t)s->groups;
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &data));
+  int8_t* packed = (void*)carnot_align_up((uintptr_t)data, 64);
+  for (int64_t g = 0; g < s->groups; g++)
+    (tiles ? carnot_pack_k4n16d64_s8 : carnot_pack_k4n16_s8)(
+        s->taps, s->c, s->n, weights + g * s->n * s->c * s->taps, stride_n, stride_tap, stride_c,
+        packed + (size_t)g * group);
+  out->constants[index].packing = tiles ? "k4n16d64 s8" : "k4n16 s8";
+  out->constants[index].data = packed;
+  out->constants[index].bytes = bytes;
+  return NULL;
+}
+
+const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv) {
+  const carnot_conv2d_s8_tiles call = {.conv = *conv};
+  return carnot_conv2d_s8_tiles_fits(&call) ? NULL : "the pixels under the window do not fit in L2";
+}
+
+static carnot_isa isa_of(const carnot_step_view* step) {
+  const bool is_widest = step->tactic->isa == CARNOT_ISA_AVX512;
+  return is_widest ? step->machine_isa : step->tactic->isa;
+}
+
+const carnot_cpu_kernels* carnot_int8_kernels(const carnot_step_view* step) {
+  return carnot_cpu_kernels_of(isa_of(step));
+}
+
+carnot_work_partition carnot_int8_partition(const carnot_step_view* step, int64_t m, int64_t n,
+                                            int64_t k) {
+  return carnot_work_partition_make(isa_of(step), m, n, k);
+}
+
+size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv) {
+  if (!carnot_int8_uses_tiles(tactic)) return 0;
+  const carnot_conv2d_s8_tiles call = {.conv = *conv};
+  return carnot_align_up((size_t)carnot_conv2d_s8_tiles_scratch(&call), 64);
+}
+
+void carnot_int8_conv_call(const carnot_step_view* step, const carnot_conv2d_u8s8* conv,
+                           void* workspace, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const carnot_cpu_kernels* kernels = carnot_int8_kernels(step);
+  if (carnot_int8_uses_tiles(step->tactic)) {
+    const carnot_conv2d_s8_tiles call = {.conv = *conv, .scratch = workspace};
+    kernels->conv2d_s8_tiles(&call, m0, m1, n0, n1);
+  } else {
+    kernels->conv2d_u8s8(conv, m0, m1, n0, n1);
+  }
+}
+
+carnot_conv2d_u8s8 carnot_int8_conv_of_gemm(const carnot_gemm_u8s8* gemm) {
+  return (carnot_conv2d_u8s8){.n = 1,
+                              .h = 1,
+                              .w = gemm->m,
+                              .c = gemm->k,
+                              .p = 1,
+                              .q = gemm->m,
+                              .k = gemm->n,
+                              .r = 1,
+                              .s = 1,
+                              .stride_h = 1,
+                              .stride_w = 1,
+                              .dilation_h = 1,
+                              .dilation_w = 1,
+                              .src = gemm->a,
+                              .src_n = gemm->m * gemm->lda,
+                              .src_h = gemm->m * gemm->lda,
+                              .src_w = gemm->lda,
+                              .src_signed = gemm->a_signed,
+                              .weights = gemm->b,
+                              .dst = gemm->dst,
+                              .ld = gemm->ld,
+                              .epilogue = gemm->epilogue};
+}
+
+static size_t part_workspace(const carnot_tactic* tactic, int64_t m, int64_t k) {
+  const carnot_gemm_u8s8 gemm = {.m = m, .k = k, .lda = k};
+  const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(&gemm);
+  return carnot_int8_conv_workspace(tactic, &conv);
+}
+
+size_t carnot_int8_gemm_workspace(const carnot_tactic* tactic,
+                                  const carnot_work_partition* partition, int64_t k) {
+  return part_workspace(tactic, partition->m, k) * (size_t)carnot_work_partition_count(partition);
+}
+
+typedef struct gemm_run {
+  const carnot_step_view* step;
+  const carnot_work_partition* partition;
+  const carnot_gemm_u8s8* gemm;
+  char* workspace;
+} gemm_run;
+
+static void gemm_part(void* argument, int64_t part) {
+  const gemm_run* run = argument;
+  const carnot_gemm_u8s8* gemm = run->gemm;
+  int64_t m0, m1, n0, n1;
+  carnot_work_partition_part(run->partition, part, &m0, &m1, &n0, &n1);
+  if (!carnot_int8_uses_tiles(run->step->tactic)) {
+    carnot_int8_kernels(run->step)->gemm_u8s8(gemm, m0, m1, n0, n1);
+    return;
+  }
+  const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(gemm);
+  const size_t bytes = part_workspace(run->step->tactic, gemm->m, gemm->k);
+  carnot_int8_conv_call(run->step, &conv, run->workspace + (size_t)part * bytes, m0, m1, n0, n1);
+}
+
+void carnot_int8_gemm_run(const carnot_step_view* step, const carnot_work_partition* partition,
+                          const carnot_gemm_u8s8* gemm, void* workspace,
+                          carnot_executor* executor) {
+  gemm_run run = {step, partition, gemm, workspace};
+  carnot_executor_parallel(executor, carnot_work_partition_count(partition), gemm_part, &run);
+}
