@@ -64,7 +64,9 @@ typedef struct carnot_quantized_numbers {
   double x_scale, y_scale;  // y_scale 1 for a float32 result
   float residual_scale;     // what r - r_zero is multiplied with: m_r or r_scale; 1 for float32
   int32_t x_zero, residual_zero, y_zero;
-  int32_t low, high;  // of the integer path; of the real path the range of y's type
+  // Of the integer path, and of an inner quantization whose residual is no float32, which a bound
+  // leaves; else the range of y's type.
+  int32_t low, high;
   // Of an inner quantization, which makes the rest the real path.
   double inner_scale;
   int32_t inner_zero, inner_low, inner_high;
@@ -137,5 +139,20 @@ const char* carnot_quantized_make_channels(const carnot_problem* problem,
                                            const carnot_quantized_shape* shape, int32_t shift,
                                            int8_t* centered, int32_t* bias, float* scale,
                                            char* reason, size_t size);
+
+// An inner quantization followed by a residual of bytes; the result is v / divisor, rounded.
+typedef struct carnot_quantized_twice {
+  int32_t inner_zero, inner_low, inner_high;
+  float inner_scale;
+  bool residual_signed;
+  int32_t residual_zero;
+  float residual_scale, divisor;
+} carnot_quantized_twice;
+
+// Finds factors by which
+//   rint(fma(y1 - y1_zero, *out_inner, f32(r - r_zero) * *out_residual))
+// is rint(v / divisor) for all bytes y1 and r, as far as it is a byte. False: none were found.
+bool carnot_quantized_find_factors(const carnot_quantized_twice* twice, float* out_inner,
+                                   float* out_residual);
 
 #endif  // CARNOT_TACTIC_PROBLEM_QUANTIZED_H_

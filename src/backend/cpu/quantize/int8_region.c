@@ -22,11 +22,18 @@ static carnot_int8_output output_type(const carnot_problem* problem) {
   }
 }
 
-// A bound of the integer path is in low and high.
+// A bound of the integer path is in low and high, and so is one behind an inner quantization and a
+// residual of bytes.
 static const char* read_activation(const carnot_quantized_region* view,
                                    const carnot_quantized_numbers* numbers,
                                    carnot_int8_region* out) {
+  const bool is_bound = view->activation.kind == CARNOT_FUSED_NONE ||
+                        view->activation.kind == CARNOT_FUSED_RELU ||
+                        view->activation.kind == CARNOT_FUSED_CLAMP;
   if (!numbers->is_real_path) return NULL;
+  if (out->is_twice && view->quantizes && is_bound &&
+      out->residual_type != CARNOT_INT8_RESIDUAL_F32)
+    return NULL;
   const int kind = carnot_epilogue_kernel_activation(view->activation.kind);
   if (view->activation.kind != CARNOT_FUSED_NONE && kind == CARNOT_KERNEL_ACTIVATION_NONE)
     return "the kernels do not apply its activation";
@@ -44,7 +51,6 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
       carnot_quantized_read(problem, channel_axis, weights->channels, view, reason, size);
   if (!why) why = carnot_quantized_read_numbers(problem, view, &numbers, reason, size);
   if (why) return why;
-  if (view->is_twice) return "the kernels quantize once";
   *out = (carnot_int8_region){
       .x = (int32_t)view->x.value,
       .residual = view->residual.value == CARNOT_PLAN_NONE ? -1 : (int32_t)view->residual.value,
@@ -53,6 +59,11 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
       .residual_type = residual_type(problem, view),
       .residual_zero = numbers.residual_zero,
       .residual_scale = numbers.residual_scale,
+      .is_twice = view->is_twice,
+      .inner_zero = numbers.inner_zero,
+      .inner_low = numbers.inner_low,
+      .inner_high = numbers.inner_high,
+      .inner_scale = (float)numbers.inner_scale,
       .output = output_type(problem),
       .divisor = numbers.is_real_path ? (float)numbers.y_scale : 1,
       .zero_point = numbers.y_zero,
@@ -70,13 +81,30 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
 // Whether every result before its zero point is below 2^30, by the bounds of sums and residual.
 static bool is_small(const carnot_int8_region* r, const carnot_quantized_shape* w,
                      const float* scale) {
-  if (r->output < CARNOT_INT8_OUTPUT_U8 || r->activation || r->divisor != 1 ||
-      r->residual_type == CARNOT_INT8_RESIDUAL_F32)
+  if (r->output < CARNOT_INT8_OUTPUT_U8 || r->activation ||
+      r->residual_type == CARNOT_INT8_RESIDUAL_F32 ||
+      (r->is_twice ? r->inner_factor == 0 : r->divisor != 1))
     return false;
-  const double residual = r->residual_type ? 255 * (double)r->residual_scale : 0;
+  const double residual = r->residual_type && !r->is_twice ? 255 * (double)r->residual_scale : 0;
   for (int64_t n = 0; n < w->channels; n++)
     if (!((double)INT32_MAX * (double)scale[n] + residual < 0x1p30)) return false;
   return true;
+}
+
+static void find_factors(carnot_int8_region* r) {
+  const carnot_quantized_twice twice = {
+      .inner_zero = r->inner_zero,
+      .inner_low = r->inner_low,
+      .inner_high = r->inner_high,
+      .inner_scale = r->inner_scale,
+      .residual_signed = r->residual_type == CARNOT_INT8_RESIDUAL_S8,
+      .residual_zero = r->residual_zero,
+      .residual_scale = r->residual_scale,
+      .divisor = r->divisor};
+  if (!r->is_twice || r->residual_type < CARNOT_INT8_RESIDUAL_U8 ||
+      r->output < CARNOT_INT8_OUTPUT_U8 || r->activation ||
+      !carnot_quantized_find_factors(&twice, &r->inner_factor, &r->residual_factor))
+    r->inner_factor = r->residual_factor = 0;
 }
 
 carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
@@ -95,6 +123,7 @@ carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
     why = carnot_quantized_make_channels(problem, view, &numbers, weights, region->x_zero + shift,
                                          centered, bias, scale, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
+  find_factors(region);
   region->is_small = is_small(region, weights, scale);
   out->constants[CARNOT_INT8_BIAS].packing = "i32 bias";
   out->constants[CARNOT_INT8_BIAS].data = bias;
@@ -124,6 +153,10 @@ carnot_status* carnot_int8_region_validate(const carnot_int8_region* r,
                r->residual_type, r->activation, r->output);
   CARNOT_CHECK(r->low >= -128 && r->high <= 255, INVALID_MODEL, "results in [%d,%d]", r->low,
                r->high);
+  CARNOT_CHECK(!r->is_twice || (r->inner_low >= -128 && r->inner_high <= 255 &&
+                                r->inner_zero >= -128 && r->inner_zero <= 255),
+               INVALID_MODEL, "inner values in [%d,%d] around %d", r->inner_low, r->inner_high,
+               r->inner_zero);
   CARNOT_CHECK(step->constant_bytes[CARNOT_INT8_BIAS] == (size_t)channels * sizeof(int32_t) &&
                    step->constant_bytes[CARNOT_INT8_SCALES] == (size_t)channels * sizeof(float),
                INVALID_MODEL, "a bias of %zu bytes and scales of %zu for %lld channels",
@@ -171,6 +204,12 @@ carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, in
       .residual_ld = residual ? carnot_epilogue_row_distance(residual, channel_axis) : 0,
       .residual_scale = r->residual_scale,
       .residual_zero = r->residual_zero,
+      .is_twice = r->is_twice != 0,
+      .inner_scale = r->inner_scale,
+      .inner_low = r->inner_low - r->inner_zero,
+      .inner_high = r->inner_high - r->inner_zero,
+      .inner_factor = r->inner_factor,
+      .residual_factor = r->residual_factor,
       .activation = (carnot_kernel_activation)r->activation,
       .a = r->a,
       .b = r->b,

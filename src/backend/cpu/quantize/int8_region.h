@@ -14,7 +14,10 @@ typedef struct carnot_int8_region {
   int32_t x_zero, x_signed;
   int32_t residual_type, residual_zero;  // carnot_int8_residual
   float residual_scale;
-  int32_t activation;  // carnot_kernel_activation
+  int32_t is_twice, inner_zero, inner_low, inner_high;
+  float inner_scale;
+  float inner_factor, residual_factor;  // 0: not found, see carnot_quantized_find_factors
+  int32_t activation;                   // carnot_kernel_activation
   float a, b;
   int32_t output;  // carnot_int8_output
   float divisor;

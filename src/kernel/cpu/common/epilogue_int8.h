@@ -1,5 +1,6 @@
 // What an integer GEMM or convolution does with its finished sums, element (m,n), n a channel.
 //   v = f32(sum + bias[n]) * scale[n]
+//   v = f32(min(max(rint(v), inner_low), inner_high)) * inner_scale      (the inner quantization)
 //   v = v + f32(residual - residual_zero) * residual_scale      (bytes), or v + residual (f32)
 //   v = activation(v)
 //   dst = v as f32, or min(max(rint(v / divisor) + zero_point, low), high) as u8 or s8, or
@@ -39,6 +40,9 @@ typedef struct carnot_int8_epilogue {
   int64_t residual_ld;
   float residual_scale;  // of bytes
   int32_t residual_zero;
+  bool is_twice;  // there is an inner quantization
+  float inner_scale;
+  int32_t inner_low, inner_high;  // less the inner zero point
   carnot_kernel_activation activation;
   float a, b;  // parameters of the activation
   carnot_int8_output output;
@@ -46,8 +50,11 @@ typedef struct carnot_int8_epilogue {
   int32_t zero_point;
   int32_t low, high;
   // Of u8 and s8 results without activation, divisor and float32 residual: the results before their
-  // zero point are below 2^30 in magnitude, so that they are rounded to integers at once.
+  // zero point are below 2^30 in magnitude, so that they are rounded to integers at once. With an
+  // inner quantization and its divisor likewise, if the bytes are those of
+  //   v = fma(inner integer, inner_factor, f32(residual - residual_zero) * residual_factor)
   bool is_small;
+  float inner_factor, residual_factor;
 } carnot_int8_epilogue;
 
 #endif

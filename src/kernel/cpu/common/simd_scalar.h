@@ -44,6 +44,7 @@ CARNOT_INLINE vf32 v_sqrt(vf32 a) {
   for (int i = 0; i < V_LANES; ++i) a[i] = __builtin_sqrtf(a[i]);
   return a;
 }
+#define V_FMA_IS_FUSED 0
 CARNOT_INLINE vf32 v_fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 CARNOT_INLINE vf32 v_fnma(vf32 a, vf32 b, vf32 c) { return c - a * b; }
 CARNOT_INLINE vf32 v_max_to(vf32 bound, vf32 x) { return v_select(bound > x, bound, x); }

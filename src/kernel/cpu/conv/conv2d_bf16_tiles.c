@@ -72,6 +72,7 @@ typedef enum residual_type { RESIDUAL_NONE, RESIDUAL_F32, RESIDUAL_BF16 } residu
 
 typedef struct epilogue {
   vf32 bias[2], lo, hi;
+  int begin, end;     // rows of the step
   __mmask32 columns;  // of 32 that exist
   bool clips, stores;
 } epilogue;
@@ -92,7 +93,8 @@ CARNOT_INLINE void finish_rows(residual_type type, bool as_bf16, bool whole,
   const vf32 lo = e->lo, hi = e->hi, bias[2] = {e->bias[0], e->bias[1]};
   float* f32 = p->conv.dst + n;
   uint16_t* bf16 = (uint16_t*)(void*)p->conv.dst + n;
-  for (int i = 0; i < s->count; ++i, sums += kStepColumns) {
+  sums += e->begin * kStepColumns;
+  for (int i = e->begin; i < e->end; ++i, sums += kStepColumns) {
     const int64_t m = s->dense ? s->out[0] + i : s->out[i];
     if (m < 0) continue;
     vf32 x[2];
@@ -160,20 +162,26 @@ static void apply_epilogue(const carnot_conv2d_bf16_tiles* p, const epilogue* e,
   finish(p, e, s, n, /*adds=*/true, sums);
   if (e->stores) return;
   CARNOT_KERNEL(activate_f32)
-  (ep->activation, ep->a, ep->b, sums, kStepColumns, s->count, kStepColumns);
-  epilogue store = *e;
-  store.stores = true;
-  store.bias[0] = store.bias[1] = v_zero();
-  finish(p, &store, s, n, /*adds=*/false, sums);
+  (ep->activation, ep->a, ep->b, sums + e->begin * kStepColumns, kStepColumns, e->end - e->begin,
+   kStepColumns);
+  epilogue last = *e;
+  last.stores = true;
+  last.bias[0] = last.bias[1] = v_zero();
+  finish(p, &last, s, n, /*adds=*/false, sums);
 }
 
 // ---- steps ----
 
-static void compute(const tiles_call* call, const tiles_step* s, int64_t n, tiles_ahead* next) {
-  float sums[kTileRows * kStepColumns] __attribute__((aligned(64)));
+static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
+                void* sums) {
+  sums_of_step(TILES_BF16, call, s, n, beside, sums);
+}
+
+static void store(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
+                  void* sums) {
   const carnot_conv2d_bf16_tiles* p = call->problem;
-  const epilogue e = epilogue_at(&p->conv.epilogue, n, call->n1);
-  sums_of_step(TILES_BF16, call, s, n, next, sums);
+  epilogue e = epilogue_at(&p->conv.epilogue, n, call->n1);
+  e.begin = begin, e.end = end;
   apply_epilogue(p, &e, s, n, sums);
 }
 
@@ -183,7 +191,8 @@ void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t
                      .problem = p,
                      .copy_pixels = copy_pixels,
                      .join_columns = join_columns,
-                     .compute = compute,
+                     .sum = sum,
+                     .store = store,
                      .scratch = p->scratch,
                      .weights = p->conv.weights,
                      .n0 = n0,

@@ -15,20 +15,29 @@ static void copy_pixels(const tiles_call* call, const char* from, int64_t stride
   }
 }
 
-static void compute(const tiles_call* call, const tiles_step* s, int64_t n, tiles_ahead* next) {
-  int32_t sums[kTileRows * kStepColumns] __attribute__((aligned(64)));
+static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
+                void* sums) {
+  if (((const carnot_conv2d_s8_tiles*)call->problem)->conv.src_signed)
+    sums_of_step(TILES_S8S8, call, s, n, beside, sums);
+  else
+    sums_of_step(TILES_U8S8, call, s, n, beside, sums);
+}
+
+static void store(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
+                  void* sums) {
   const carnot_conv2d_u8s8* p = &((const carnot_conv2d_s8_tiles*)call->problem)->conv;
   const int64_t columns = min_i64(kStepColumns, call->n1 - n);
-  if (p->src_signed)
-    sums_of_step(TILES_S8S8, call, s, n, next, sums);
-  else
-    sums_of_step(TILES_U8S8, call, s, n, next, sums);
-  for (int i = 0, end; i < s->count; i = end) {
+  const int32_t* from = sums;
+  if (s->dense) {
+    store_rows(&p->epilogue, p->dst, p->ld, s->out[0] + begin, end - begin, n, columns,
+               from + begin * kStepColumns, kStepColumns);
+    return;
+  }
+  for (int i = begin, next; i < end; i = next) {
     const int64_t m = s->out[i];
-    for (end = i + 1; end < s->count && (s->dense || s->out[end] == (m < 0 ? m : m + end - i));)
-      ++end;
+    for (next = i + 1; next < end && s->out[next] == (m < 0 ? m : m + next - i);) ++next;
     if (m >= 0)
-      store_rows(&p->epilogue, p->dst, p->ld, m, end - i, n, columns, sums + i * kStepColumns,
+      store_rows(&p->epilogue, p->dst, p->ld, m, next - i, n, columns, from + i * kStepColumns,
                  kStepColumns);
   }
 }
@@ -38,7 +47,8 @@ void CARNOT_KERNEL(conv2d_s8_tiles)(const carnot_conv2d_s8_tiles* p, int64_t m0,
   tiles_call call = {.conv = tiles_conv_of_s8(p),
                      .problem = p,
                      .copy_pixels = copy_pixels,
-                     .compute = compute,
+                     .sum = sum,
+                     .store = store,
                      .border = p->conv.border ? *(const uint8_t*)p->conv.border : 0,
                      .scratch = p->scratch,
                      .weights = (const char*)p->conv.weights,

@@ -26,11 +26,15 @@ typedef struct tiles_step {
   int64_t out[kTileRows];  // output pixels; -1: not stored
 } tiles_step;
 
-// Memory that a later step reads, some lines of which are fetched beside each tile.
-typedef struct tiles_ahead {
-  const char* from;
-  int64_t lines;  // for each tile of K
-} tiles_ahead;
+// What is done beside each tile of K while the tiles multiply.
+typedef struct tiles_beside {
+  const char* from;  // memory that a later step reads: some lines are fetched
+  int64_t lines;
+  const tiles_step* step;  // an earlier step: some of its rows from |row| on are stored
+  int64_t n;
+  void* sums;
+  int row, rows;  // the next one; how many at a time
+} tiles_beside;
 
 // What the steps of a call share.
 struct tiles_call {
@@ -41,8 +45,12 @@ struct tiles_call {
                       char* to);
   // Copies the numbers under a filter row that begins at column |w| of an input row, as one pixel.
   void (*join_columns)(const tiles_call* call, const char* row, int64_t w, char* to);
-  // Computes and stores columns from |n| on.
-  void (*compute)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_ahead* ahead);
+  // Sums of columns from |n| on: sums_of_step with the kernel's type.
+  void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
+              void* sums);
+  // Stores rows [begin, end) of the |sums| [32][32] of columns from |n| on, which it may change.
+  void (*store)(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
+                void* sums);
   int border;  // the byte of pixels in the padding
   char* scratch;
   const char* weights;
@@ -126,30 +134,38 @@ typedef enum tiles_type { TILES_BF16, TILES_U8S8, TILES_S8S8 } tiles_type;
       _tile_dpbssd(c, a, b);       \
   } while (0)
 
-CARNOT_INLINE void fetch(tiles_ahead* next) {
-  for (int64_t i = 0; i < next->lines; ++i, next->from += 64) _mm_prefetch(next->from, _MM_HINT_T1);
+CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
+  if (!b->step || b->row >= b->step->count) return;
+  const int end = b->step->count - b->row < b->rows ? b->step->count : b->row + b->rows;
+  call->store(call, b->step, b->n, b->row, end, b->sums);
+  b->row = end;
+}
+
+CARNOT_INLINE void work_beside(const tiles_call* call, tiles_beside* b) {
+  for (int64_t i = 0; i < b->lines; ++i, b->from += 64) _mm_prefetch(b->from, _MM_HINT_T1);
+  store_some(call, b);
 }
 
 // Adds |depth| bytes of K from |a| bytes behind the pixels on.
-CARNOT_INLINE void accumulate(tiles_type type, int groups, int panels, const tiles_step* s,
-                              int64_t a, const char* b, int64_t b_panel, int64_t depth,
-                              tiles_ahead* next) {
+CARNOT_INLINE void accumulate(tiles_type type, int groups, int panels, const tiles_call* call,
+                              const tiles_step* s, int64_t a, const char* b, int64_t depth,
+                              tiles_beside* beside) {
   for (int64_t k = 0; k < depth; k += kTileBytes, b += kPanel * kTileBytes) {
     _tile_loadd(6, b, 64);
     _tile_loadd(4, s->a[0] + a + k, s->stride[0]);
-    if (panels > 1) _tile_loadd(7, b + b_panel, 64);
+    if (panels > 1) _tile_loadd(7, b + call->panel, 64);
     if (groups > 1) _tile_loadd(5, s->a[1] + a + k, s->stride[1]);
-    fetch(next);
     TILES_DOT(type, 0, 4, 6);
     if (panels > 1) TILES_DOT(type, 1, 4, 7);
     if (groups > 1) TILES_DOT(type, 2, 5, 6);
     if (groups > 1 && panels > 1) TILES_DOT(type, 3, 5, 7);
+    work_beside(call, beside);
   }
 }
 
 // The sums of 32 pixels by 32 columns, four bytes each, to |sums|.
 CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const tiles_call* call,
-                                 const tiles_step* s, const char* b, tiles_ahead* next,
+                                 const tiles_step* s, const char* b, tiles_beside* beside,
                                  char* sums) {
   const int64_t ld = kStepColumns * 4, depth = call->layout.depth;
   AMX_BARRIER();
@@ -160,8 +176,8 @@ CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const 
   for (int64_t k = 0; k < depth; k += kChannelBlock) {
     const int64_t part = min_i64(kChannelBlock, depth - k);
     for (int64_t t = 0; t < call->layout.taps; ++t)
-      accumulate(type, groups, panels, s, call->offsets[t] + k, b + (t * depth + k) * kPanel,
-                 call->panel, part, next);
+      accumulate(type, groups, panels, call, s, call->offsets[t] + k, b + (t * depth + k) * kPanel,
+                 part, beside);
   }
   _tile_stored(0, sums, ld);
   if (panels > 1) _tile_stored(1, sums + kPanel * 4, ld);
@@ -171,17 +187,17 @@ CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const 
 }
 
 CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
-                                int64_t n, tiles_ahead* next, void* sums) {
+                                int64_t n, tiles_beside* beside, void* sums) {
   const char* b = call->weights + n / kPanel * call->panel;
   const bool two = call->n1 - n > kPanel;
   if (s->groups == 2 && two)
-    sums_of_shape(type, 2, 2, call, s, b, next, sums);
+    sums_of_shape(type, 2, 2, call, s, b, beside, sums);
   else if (s->groups == 2)
-    sums_of_shape(type, 2, 1, call, s, b, next, sums);
+    sums_of_shape(type, 2, 1, call, s, b, beside, sums);
   else if (two)
-    sums_of_shape(type, 1, 2, call, s, b, next, sums);
+    sums_of_shape(type, 1, 2, call, s, b, beside, sums);
   else
-    sums_of_shape(type, 1, 1, call, s, b, next, sums);
+    sums_of_shape(type, 1, 1, call, s, b, beside, sums);
 }
 
 // ---- loops ----
@@ -193,21 +209,27 @@ static int64_t columns_of_pass(const tiles_call* call) {
   return max_i64(fits, kStepColumns);
 }
 
-// The steps of a block, whose pixels stay in L1 while the columns meet them. The first step of a
-// call fetches the next columns meanwhile.
+// The steps of a block, whose pixels stay in L1 while the columns meet them. The sums of one step
+// are stored while the next one is computed. The first step of a call fetches the next columns.
 static void compute_steps(const tiles_call* call, const tiles_step* steps, int count,
                           bool is_first) {
-  const int64_t pass = columns_of_pass(call);
+  char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
+  const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
+  tiles_beside beside = {.rows = (int)((kTileRows + depth - 1) / depth)};
+  int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass)
     for (int i = 0; i < count; ++i) {
       const int64_t end = min_i64(first + pass, call->n1);
-      for (int64_t n = first; n < end; n += kStepColumns) {
+      for (int64_t n = first; n < end; n += kStepColumns, at = 1 - at) {
         const int64_t left = min_i64(2, (call->n1 - n - 1) / kPanel - 1);  // panels behind these
-        tiles_ahead next = {call->weights + (n / kPanel + 2) * call->panel,
-                            is_first && i == 0 && left > 0 ? left * kPanel : 0};
-        call->compute(call, &steps[i], n, &next);
+        beside.from = call->weights + (n / kPanel + 2) * call->panel;
+        beside.lines = is_first && i == 0 && left > 0 ? left * kPanel : 0;
+        call->sum(call, &steps[i], n, &beside, sums[at]);
+        beside.step = &steps[i], beside.n = n, beside.sums = sums[at], beside.row = 0;
       }
     }
+  beside.rows = kTileRows;
+  store_some(call, &beside);
 }
 
 // Pixels of a block from row |at| of its matrix on.

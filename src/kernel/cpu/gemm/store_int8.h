@@ -9,13 +9,24 @@
 
 enum { kMostSums = 64 };  // of one call of store_sums
 
-CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_t count) {
-  if (e->residual_type == CARNOT_INT8_RESIDUAL_F32) {
-    return v_load_upto((const float*)e->residual + at, count);
-  }
+// Residual bytes by |scale|.
+CARNOT_INLINE vf32 residual_bytes(const carnot_int8_epilogue* e, int64_t at, int64_t count,
+                                  float scale) {
   const bool is_signed = e->residual_type == CARNOT_INT8_RESIDUAL_S8;
   const vf32 x = v_load_bytes_upto((const uint8_t*)e->residual + at, count, is_signed);
-  return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(e->residual_scale));
+  return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(scale));
+}
+
+CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_t count) {
+  if (e->residual_type == CARNOT_INT8_RESIDUAL_F32)
+    return v_load_upto((const float*)e->residual + at, count);
+  return residual_bytes(e, at, count, e->residual_scale);
+}
+
+// The integers of the inner quantization less their zero point. Bounds are integers: it is the same
+// to bound before or after rounding.
+CARNOT_INLINE vf32 inner_integers(const carnot_int8_epilogue* e, vf32 v) {
+  return v_round(v_min_to(v_set((float)e->inner_high), v_max_to(v_set((float)e->inner_low), v)));
 }
 
 typedef struct row_bounds {  // what relu and clip do in registers
@@ -41,6 +52,10 @@ CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sum
     sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + n) : v_iload_n(e->bias + n, count));
   }
   vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
+  if (e->is_twice) {
+    y = v_select(v_is_nan(y), v_zero(), y);
+    y = v_mul(inner_integers(e, y), v_set(e->inner_scale));
+  }
   if (e->residual_type) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
   return y;
 }
@@ -85,9 +100,11 @@ CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, int64_t 
   return c;
 }
 
+typedef enum small_form { SMALL_PLAIN, SMALL_RESIDUAL, SMALL_TWICE } small_form;
+
 // |rows| rows of |columns| <= 32 columns of small results. |to| is a copy: stores of bytes might
 // change the caller's.
-CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, bool has_residual, uint8_t* dst,
+CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, small_form form, uint8_t* dst,
                                     int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
                                     const int32_t* sums, int64_t sum_ld) {
   const small_columns c = load_columns(&to, n, columns);
@@ -101,10 +118,11 @@ CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, bool has_residual, 
       if (left <= 0) continue;
       const vi32 sum = v_iadd(v_iload(sums + row * sum_ld + i * V_LANES), c.bias[i]);
       vf32 y = v_mul(v_of_int(sum), c.scale[i]);
-      if (has_residual) {
-        const int64_t at = (m + row) * to.residual_ld + n + i * V_LANES;
-        y = v_add(y, residual_at(&to, at, min_i64(left, V_LANES)));
-      }
+      const int64_t at = (m + row) * to.residual_ld + n + i * V_LANES;
+      if (form == SMALL_RESIDUAL) y = v_add(y, residual_at(&to, at, min_i64(left, V_LANES)));
+      if (form == SMALL_TWICE)
+        y = v_fma(inner_integers(&to, y), v_set(to.inner_factor),
+                  residual_bytes(&to, at, min_i64(left, V_LANES), to.residual_factor));
       q[i] = v_to_int(y);
     }
     v_store_clamped_32(dst + row * ld, q, to.zero_point, to.low, to.high, is_signed, columns);
@@ -115,13 +133,22 @@ CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, bool has_residual, 
 CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t ld, int64_t m,
                                int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
                                int64_t sum_ld) {
-  if (columns == kSmallColumns && !e->residual_type)
-    store_small_rows(*e, false, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
-  else if (columns == kSmallColumns)
-    store_small_rows(*e, true, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+  const small_form form = e->is_twice        ? SMALL_TWICE
+                          : e->residual_type ? SMALL_RESIDUAL
+                                             : SMALL_PLAIN;
+  if (columns < kSmallColumns)
+    store_small_rows(*e, form, dst, ld, m, rows, n, columns, sums, sum_ld);
+  else if (form == SMALL_TWICE)
+    store_small_rows(*e, SMALL_TWICE, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+  else if (form == SMALL_RESIDUAL)
+    store_small_rows(*e, SMALL_RESIDUAL, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
   else
-    store_small_rows(*e, e->residual_type != CARNOT_INT8_RESIDUAL_NONE, dst, ld, m, rows, n,
-                     columns, sums, sum_ld);
+    store_small_rows(*e, SMALL_PLAIN, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+}
+
+// Whether store_small serves; its factors are those of a fused multiply-add.
+CARNOT_INLINE bool takes_small(const carnot_int8_epilogue* e) {
+  return e->is_small && (V_FMA_IS_FUSED || !e->is_twice);
 }
 
 // Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
@@ -132,11 +159,11 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
     store_s32(e, dst, at, n, columns, sums);
     return;
   }
-  for (int64_t j = 0; e->is_small && j < columns; j += kSmallColumns) {
+  for (int64_t j = 0; takes_small(e) && j < columns; j += kSmallColumns) {
     store_small(e, (uint8_t*)dst + at + j, 0, m, 1, n + j, min_i64(kSmallColumns, columns - j),
                 sums + j, 0);
   }
-  if (e->is_small) return;
+  if (takes_small(e)) return;
   const row_bounds bounds = bounds_of(e);
   const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
   float rest[kMostSums], *y = bytes ? rest : (float*)dst + at;
@@ -164,7 +191,7 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
 CARNOT_INLINE void store_rows(const carnot_int8_epilogue* e, void* dst, int64_t ld, int64_t m,
                               int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
                               int64_t sum_ld) {
-  if (e->is_small) {
+  if (takes_small(e)) {
     store_small(e, (uint8_t*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
     return;
   }
