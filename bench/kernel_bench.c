@@ -105,7 +105,8 @@ static const struct {
 } kFamilies[] = {
     {"gemm", bench_gemm},           {"conv", bench_conv},           {"depthwise", bench_depthwise},
     {"pool", bench_pool},           {"pointwise", bench_pointwise}, {"rows", bench_rows},
-    {"attention", bench_attention}, {"int8", bench_int8},           {"memory", bench_memory},
+    {"attention", bench_attention}, {"int8", bench_int8},           {"tiles", bench_tiles},
+    {"memory", bench_memory},
 };
 
 int main(int argc, char** argv) {

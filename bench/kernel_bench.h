@@ -42,6 +42,7 @@ void bench_pointwise(const bench* b);
 void bench_rows(const bench* b);
 void bench_attention(const bench* b);
 void bench_int8(const bench* b);
+void bench_tiles(const bench* b);
 void bench_memory(const bench* b);
 
 #endif

@@ -130,13 +130,11 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
                            g->h + carnot_max_i64(0, g->pad_h));
   s->columns = carnot_max_i64((g->q - 1) * g->stride_w + g->s, g->w + carnot_max_i64(0, g->pad_w));
   s->row_bytes = s->columns * g->c;
-  s->partition =
-      carnot_int8_partition(step, g->n * g->p * g->q, p->filters, rows_of(p) * depth_of(p));
   const carnot_conv2d_u8s8 call = call_of(p, s);
+  s->partition = carnot_int8_conv_partition(step, &call);
   if (carnot_int8_uses_tiles(step->tactic)) {
     const char* why = carnot_int8_tiles_reject(&call);
     CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-    carnot_work_partition_take_whole_rows(&s->partition, g->q);
   }
   s->image_bytes = carnot_align_up((size_t)(g->n * s->rows * s->row_bytes + kSlack), 64);
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call);

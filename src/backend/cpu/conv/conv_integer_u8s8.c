@@ -175,8 +175,14 @@ static carnot_status* conv_integer_configure(const carnot_step_view* step,
                "%lld channels and %lld filters; the packed weights have %lld and %lld",
                (long long)g->c, (long long)g->k, (long long)p->shape.channels,
                (long long)p->shape.filters);
-  s->partition = carnot_int8_partition(step, g->n * g->p * g->q, p->shape.filters / p->shape.group,
-                                       p->shape.channels / p->shape.group * p->shape.taps);
+  const carnot_conv2d_u8s8 call = {.n = g->n,
+                                   .p = g->p,
+                                   .q = g->q,
+                                   .c = p->shape.channels / p->shape.group,
+                                   .k = p->shape.filters / p->shape.group,
+                                   .r = g->r,
+                                   .s = g->s};
+  s->partition = carnot_int8_conv_partition(step, &call);
   *out_workspace_bytes =
       (size_t)p->shape.filters * sizeof(int32_t) + (size_t)p->shape.channels + 64;
   return NULL;

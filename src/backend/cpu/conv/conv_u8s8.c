@@ -80,12 +80,10 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const carnot_window_geometry* g = &s->geometry;
   const carnot_conv2d_u8s8 call = call_of(p, g);
   carnot_work_partition* partition = &s->partition;
-  *partition = carnot_int8_partition(step, g->n * g->p * g->q, p->filters / p->group,
-                                     p->channels / p->group * g->r * g->s);
+  *partition = carnot_int8_conv_partition(step, &call);
   if (carnot_int8_uses_tiles(step->tactic)) {
     const char* why = carnot_int8_tiles_reject(&call);
     CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-    carnot_work_partition_take_whole_rows(partition, g->q);
   }
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call);
   *out_workspace_bytes =

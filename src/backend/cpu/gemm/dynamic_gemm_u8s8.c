@@ -139,7 +139,7 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
     CARNOT_CHECK(inputs[p->x_zero].format.dtype == type && count_of(&inputs[p->x_zero]) == 1,
                  INVALID_MODEL, "the operand's zero point is not one of its type");
   *s = (dynamic_state){.count = count_of(x), .bias = 0};
-  s->partition = carnot_int8_partition(step, s->count / p->k, p->n, p->k);
+  s->partition = carnot_int8_gemm_partition(step, s->count / p->k, p->n, p->k);
   s->scale = carnot_align_up((size_t)p->n * sizeof(int32_t), 64);
   s->bytes = s->scale + carnot_align_up((size_t)p->n * sizeof(float), 64);
   s->ranges = s->bytes + (p->quantizes ? carnot_align_up((size_t)s->count, 64) : 0);

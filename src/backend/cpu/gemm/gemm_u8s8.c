@@ -135,7 +135,7 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
                "%lld rows give %lld", (long long)m,
                (long long)carnot_dims_count(y->dims, y->rank - 1));
   carnot_work_partition* partition = memory;
-  *partition = carnot_int8_partition(step, m, p->n, p->k);
+  *partition = carnot_int8_gemm_partition(step, m, p->n, p->k);
   *out_workspace_bytes = carnot_int8_gemm_workspace(step->tactic, partition, p->k);
   return carnot_int8_region_configure(&p->region, /*channel_axis=*/1, inputs, y);
 }

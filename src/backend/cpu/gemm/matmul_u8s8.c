@@ -97,7 +97,8 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
                INVALID_MODEL, "the activations' zero is not one of their type");
   CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
                carnot_dtype_name(y->format.dtype));
-  *(carnot_work_partition*)memory = carnot_int8_partition(step, count_of(a) / p->k, p->n, p->k);
+  *(carnot_work_partition*)memory =
+      carnot_int8_gemm_partition(step, count_of(a) / p->k, p->n, p->k);
   *out_workspace_bytes = (size_t)p->n * sizeof(int32_t);
   return NULL;
 }

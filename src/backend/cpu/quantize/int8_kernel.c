@@ -40,9 +40,60 @@ const carnot_cpu_kernels* carnot_int8_kernels(const carnot_step_view* step) {
   return carnot_cpu_kernels_of(isa_of(step));
 }
 
-carnot_work_partition carnot_int8_partition(const carnot_step_view* step, int64_t m, int64_t n,
-                                            int64_t k) {
-  return carnot_work_partition_make(isa_of(step), m, n, k);
+// Cycles of a part of |rows| rows of pixels, or |rows| pixels of a 1x1 window, by |columns|
+// channels: tiles or what is stored beside them, the copy of pixels, and weights from L3.
+static double part_cycles(const carnot_conv2d_u8s8* c, bool copies, int64_t rows, int64_t columns) {
+  enum { kStep = 32, kTileCycles = 64, kStoreCycles = 300, kStartCycles = 600 };
+  const double copied_bytes_a_cycle = 12, weight_bytes_a_cycle = 16;
+  const int64_t depth = carnot_align_up((size_t)c->c, 64), tiles = c->r * c->s * (depth / 64),
+                gap = (c->s - 1) * c->dilation_w / c->stride_w,
+                pixels = copies ? rows * (c->q + gap) - gap : rows,
+                input_rows = (rows - 1) * c->stride_h + (c->r - 1) * c->dilation_h + 1;
+  const double steps = (double)(carnot_ceildiv(pixels, kStep) * carnot_ceildiv(columns, kStep));
+  const double copied = copies ? (double)(input_rows * c->w * depth) : 0,
+               weights = (double)(tiles * 64 * columns);
+  return steps * (double)carnot_max_i64(tiles * kTileCycles, kStoreCycles) +
+         copied / copied_bytes_a_cycle + weights / weight_bytes_a_cycle + kStartCycles;
+}
+
+// Cuts pixels, channels or both into up to eight parts, so that the time with two threads and that
+// with eight are least in sum.
+static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c) {
+  enum { kMostParts = 8, kRowUnit = 32, kColumnUnit = 64, kFewThreads = 2 };
+  const bool copies = c->r * c->s > 1 || c->stride_h > 1 || c->stride_w > 1;
+  const int64_t m = c->n * c->p * c->q, row = copies ? c->q : kRowUnit,
+                rows = carnot_ceildiv(m, row), units = carnot_ceildiv(c->k, kColumnUnit);
+  carnot_work_partition best = {.m = m, .n = c->k, .m_part = m, .n_part = c->k, 1, 1};
+  double least = 0;
+  for (int64_t mp = 1; mp <= carnot_min_i64(kMostParts, rows); mp++)
+    for (int64_t np = 1; np <= carnot_min_i64(kMostParts / mp, units); np++) {
+      const int64_t part_rows = carnot_ceildiv(rows, mp), part_units = carnot_ceildiv(units, np),
+                    n_part = carnot_min_i64(c->k, part_units * kColumnUnit),
+                    m_count = carnot_ceildiv(rows, part_rows),
+                    n_count = carnot_ceildiv(units, part_units),
+                    turns = carnot_ceildiv(m_count * n_count, kFewThreads);
+      const double part = part_cycles(c, copies, copies ? part_rows : part_rows * row, n_part),
+                   both = part * (double)(turns + 1);
+      if (least > 0 && both >= least) continue;
+      least = both;
+      best.m_part = part_rows * row, best.n_part = n_part;
+      best.m_count = m_count, best.n_count = n_count;
+    }
+  return best;
+}
+
+carnot_work_partition carnot_int8_conv_partition(const carnot_step_view* step,
+                                                 const carnot_conv2d_u8s8* conv) {
+  if (carnot_int8_uses_tiles(step->tactic)) return tiles_partition(conv);
+  return carnot_work_partition_make(isa_of(step), conv->n * conv->p * conv->q, conv->k,
+                                    conv->c * conv->r * conv->s);
+}
+
+carnot_work_partition carnot_int8_gemm_partition(const carnot_step_view* step, int64_t m, int64_t n,
+                                                 int64_t k) {
+  const carnot_gemm_u8s8 gemm = {.m = m, .n = n, .k = k, .lda = k};
+  const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(&gemm);
+  return carnot_int8_conv_partition(step, &conv);
 }
 
 size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv) {

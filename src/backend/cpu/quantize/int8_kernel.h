@@ -36,9 +36,12 @@ const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv);
 
 // The kernels of the step: the AVX-512 tactic uses those of VNNI or AMX where the machine has them.
 const carnot_cpu_kernels* carnot_int8_kernels(const carnot_step_view* step);
-// The partition of work of [M,K] by [K,N], for those kernels.
-carnot_work_partition carnot_int8_partition(const carnot_step_view* step, int64_t m, int64_t n,
-                                            int64_t k);
+// The partition of a convolution with these sizes over pixels and channels, for those kernels.
+carnot_work_partition carnot_int8_conv_partition(const carnot_step_view* step,
+                                                 const carnot_conv2d_u8s8* conv);
+// That of a GEMM [M,K] by [K,N].
+carnot_work_partition carnot_int8_gemm_partition(const carnot_step_view* step, int64_t m, int64_t n,
+                                                 int64_t k);
 // Bytes of workspace of each part of a convolution with these sizes, a multiple of 64.
 size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv);
 // Computes pixels [m0,m1) of channels [n0,n1); |workspace| is the part's.
