@@ -147,10 +147,17 @@ typedef struct carnot_quantized_twice {
   bool residual_signed;
   int32_t residual_zero;
   float residual_scale, divisor;
+  bool folds_zero;  // the residual's zero point, into an addend
 } carnot_quantized_twice;
 
+// The addend of a residual whose zero point is folded, by the factor that was found.
+static inline float carnot_quantized_residual_base(int32_t residual_zero, float residual_factor) {
+  return (float)-residual_zero * residual_factor;
+}
 // Finds factors by which
-//   rint(fma(y1 - y1_zero, *out_inner, f32(r - r_zero) * *out_residual))
+//   rint(fma(y1 - y1_zero, *out_inner, f32(r - r_zero) * *out_residual)), or
+//   rint(fma(y1 - y1_zero, *out_inner, fma(r, *out_residual, base)))  where the zero point is
+//   folded
 // is rint(v / divisor) for all bytes y1 and r, as far as it is a byte. False: none were found.
 bool carnot_quantized_find_factors(const carnot_quantized_twice* twice, float* out_inner,
                                    float* out_residual);

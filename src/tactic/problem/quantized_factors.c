@@ -1,5 +1,5 @@
-// The two factors by which an inner quantization and a residual of bytes become the quantized result
-// without a division.
+// The two factors by which an inner quantization and a residual of bytes become the quantized
+// result without a division.
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,13 +12,16 @@ static bool serve(const carnot_quantized_twice* t, float inner_factor, float res
   enum { kMost = 1023 };
   const float magic = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   const int first = t->residual_signed ? -128 : 0;
+  const float base = carnot_quantized_residual_base(t->residual_zero, residual_factor);
   for (int q = t->inner_low; q <= t->inner_high; q++) {
     const float integer = (float)(q - t->inner_zero), inner = integer * t->inner_scale;
     uint32_t differ = 0;
     for (int byte = first; byte < first + 256; byte++) {
       const float residual = (float)(byte - t->residual_zero),
                   v = inner + residual * t->residual_scale;
-      float want = v / t->divisor, got = fmaf(integer, inner_factor, residual * residual_factor);
+      const float addend =
+          t->folds_zero ? fmaf((float)byte, residual_factor, base) : residual * residual_factor;
+      float want = v / t->divisor, got = fmaf(integer, inner_factor, addend);
       want = want < -kMost ? -kMost : want > kMost ? kMost : want;
       got = got < -kMost ? -kMost : got > kMost ? kMost : got;
       differ |= want + magic != got + magic;

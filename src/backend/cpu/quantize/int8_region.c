@@ -100,7 +100,8 @@ static void find_factors(carnot_int8_region* r) {
       .residual_signed = r->residual_type == CARNOT_INT8_RESIDUAL_S8,
       .residual_zero = r->residual_zero,
       .residual_scale = r->residual_scale,
-      .divisor = r->divisor};
+      .divisor = r->divisor,
+      .folds_zero = true};
   if (!r->is_twice || r->residual_type < CARNOT_INT8_RESIDUAL_U8 ||
       r->output < CARNOT_INT8_OUTPUT_U8 || r->activation ||
       !carnot_quantized_find_factors(&twice, &r->inner_factor, &r->residual_factor))
@@ -210,6 +211,7 @@ carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, in
       .inner_high = r->inner_high - r->inner_zero,
       .inner_factor = r->inner_factor,
       .residual_factor = r->residual_factor,
+      .residual_base = carnot_quantized_residual_base(r->residual_zero, r->residual_factor),
       .activation = (carnot_kernel_activation)r->activation,
       .a = r->a,
       .b = r->b,

@@ -52,9 +52,9 @@ typedef struct carnot_int8_epilogue {
   // Of u8 and s8 results without activation, divisor and float32 residual: the results before their
   // zero point are below 2^30 in magnitude, so that they are rounded to integers at once. With an
   // inner quantization and its divisor likewise, if the bytes are those of
-  //   v = fma(inner integer, inner_factor, f32(residual - residual_zero) * residual_factor)
+  //   v = fma(inner integer, inner_factor, fma(f32(residual), residual_factor, residual_base))
   bool is_small;
-  float inner_factor, residual_factor;
+  float inner_factor, residual_factor, residual_base;
 } carnot_int8_epilogue;
 
 #endif

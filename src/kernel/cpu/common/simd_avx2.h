@@ -131,6 +131,11 @@ CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low,
     memcpy(p, bytes, (size_t)n);
   }
 }
+CARNOT_INLINE void v_store_clamped_2x32(void* p, void* p2, const vi32* x, const vi32* x2, int zero,
+                                        int low, int high, bool is_signed, int64_t n) {
+  v_store_clamped_32(p, x, zero, low, high, is_signed, n);
+  v_store_clamped_32(p2, x2, zero, low, high, is_signed, n);
+}
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet. AVX2 masks no 2-byte access, so
 // tails go through a small buffer.

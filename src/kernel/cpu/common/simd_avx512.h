@@ -107,19 +107,28 @@ CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { _mm_storeu_si128(p, _mm512_c
 
 // The first |n| of 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 -
 // 256 in magnitude.
-CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low, int high,
-                                      bool is_signed, int64_t n) {
-  __m512i y = _mm512_packs_epi32(x[0], x[1]);  // lanes hold 4 of x[0], then 4 of x[1]
-  y = _mm512_adds_epi16(y, _mm512_set1_epi16((int16_t)zero));
-  y = _mm512_max_epi16(y, _mm512_set1_epi16((int16_t)low));
-  y = _mm512_min_epi16(y, _mm512_set1_epi16((int16_t)high));
-  y = is_signed ? _mm512_packs_epi16(y, y) : _mm512_packus_epi16(y, y);
-  const __m512i order = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 13, 9, 5, 1, 12, 8, 4, 0);
-  const __m256i bytes = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, y));
+CARNOT_INLINE void v_store_clamped_2x32(void* p, void* p2, const vi32* x, const vi32* x2, int zero,
+                                        int low, int high, bool is_signed, int64_t n) {
+  const __m512i z = _mm512_set1_epi16((int16_t)zero);
+  // Lanes hold 4 of x[0], then 4 of x[1].
+  const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), z),
+                b = _mm512_adds_epi16(_mm512_packs_epi32(x2[0], x2[1]), z);
+  __m512i y = is_signed ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
+  const __m512i lo = _mm512_set1_epi8((char)low), hi = _mm512_set1_epi8((char)high);
+  if (is_signed && (low > -128 || high < 127))
+    y = _mm512_min_epi8(_mm512_max_epi8(y, lo), hi);
+  else if (!is_signed && (low > 0 || high < 255))
+    y = _mm512_min_epu8(_mm512_max_epu8(y, lo), hi);
+  const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  y = _mm512_permutexvar_epi32(order, y);
+  const __m256i row = _mm512_castsi512_si256(y), row2 = _mm512_extracti64x4_epi64(y, 1);
   if (n >= 32) {
-    _mm256_storeu_si256(p, bytes);
+    _mm256_storeu_si256(p, row);
+    _mm256_storeu_si256(p2, row2);
   } else {
-    _mm256_mask_storeu_epi8(p, (__mmask32)((1u << n) - 1u), bytes);
+    const __mmask32 mask = (__mmask32)((1u << n) - 1u);
+    _mm256_mask_storeu_epi8(p, mask, row);
+    _mm256_mask_storeu_epi8(p2, mask, row2);
   }
 }
 

@@ -158,6 +158,11 @@ CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low,
     ((uint8_t*)p)[i] = (uint8_t)(y < low ? low : y > high ? high : y);
   }
 }
+CARNOT_INLINE void v_store_clamped_2x32(void* p, void* p2, const vi32* x, const vi32* x2, int zero,
+                                        int low, int high, bool is_signed, int64_t n) {
+  v_store_clamped_32(p, x, zero, low, high, is_signed, n);
+  v_store_clamped_32(p2, x2, zero, low, high, is_signed, n);
+}
 
 // Two-byte types: binary16 by hand, rounding to nearest even; subnormals, infinity and NaN kept.
 CARNOT_INLINE float f32_of_half(uint16_t half) {

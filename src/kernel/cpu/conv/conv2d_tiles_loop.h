@@ -215,7 +215,7 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
                           bool is_first) {
   char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
   const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
-  tiles_beside beside = {.rows = (int)((kTileRows + depth - 1) / depth)};
+  tiles_beside beside = {.rows = (int)((kTileRows / 2 + depth - 1) / depth * 2)};  // pairs
   int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass)
     for (int i = 0; i < count; ++i) {

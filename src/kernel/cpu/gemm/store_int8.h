@@ -9,24 +9,18 @@
 
 enum { kMostSums = 64 };  // of one call of store_sums
 
-// Residual bytes by |scale|.
-CARNOT_INLINE vf32 residual_bytes(const carnot_int8_epilogue* e, int64_t at, int64_t count,
-                                  float scale) {
-  const bool is_signed = e->residual_type == CARNOT_INT8_RESIDUAL_S8;
-  const vf32 x = v_load_bytes_upto((const uint8_t*)e->residual + at, count, is_signed);
-  return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(scale));
-}
-
 CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_t count) {
   if (e->residual_type == CARNOT_INT8_RESIDUAL_F32)
     return v_load_upto((const float*)e->residual + at, count);
-  return residual_bytes(e, at, count, e->residual_scale);
+  const bool is_signed = e->residual_type == CARNOT_INT8_RESIDUAL_S8;
+  const vf32 x = v_load_bytes_upto((const uint8_t*)e->residual + at, count, is_signed);
+  return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(e->residual_scale));
 }
 
-// The integers of the inner quantization less their zero point. Bounds are integers: it is the same
-// to bound before or after rounding.
-CARNOT_INLINE vf32 inner_integers(const carnot_int8_epilogue* e, vf32 v) {
-  return v_round(v_min_to(v_set((float)e->inner_high), v_max_to(v_set((float)e->inner_low), v)));
+// Bounds the inner quantization less its zero point. Bounds are integers: it is the same to bound
+// before or after rounding.
+CARNOT_INLINE vf32 inner_bounded(const carnot_int8_epilogue* e, vf32 v) {
+  return v_min_to(v_set((float)e->inner_high), v_max_to(v_set((float)e->inner_low), v));
 }
 
 typedef struct row_bounds {  // what relu and clip do in registers
@@ -54,7 +48,7 @@ CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sum
   vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
   if (e->is_twice) {
     y = v_select(v_is_nan(y), v_zero(), y);
-    y = v_mul(inner_integers(e, y), v_set(e->inner_scale));
+    y = v_mul(v_round(inner_bounded(e, y)), v_set(e->inner_scale));
   }
   if (e->residual_type) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
   return y;
@@ -100,50 +94,82 @@ CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, int64_t 
   return c;
 }
 
-typedef enum small_form { SMALL_PLAIN, SMALL_RESIDUAL, SMALL_TWICE } small_form;
+typedef enum small_form {
+  SMALL_PLAIN,
+  SMALL_RESIDUAL_U8,
+  SMALL_RESIDUAL_S8,
+  SMALL_TWICE_U8,
+  SMALL_TWICE_S8
+} small_form;
 
-// |rows| rows of |columns| <= 32 columns of small results. |to| is a copy: stores of bytes might
-// change the caller's.
+CARNOT_INLINE small_form form_of(const carnot_int8_epilogue* e) {
+  const bool is_signed = e->residual_type == CARNOT_INT8_RESIDUAL_S8;
+  if (e->is_twice) return is_signed ? SMALL_TWICE_S8 : SMALL_TWICE_U8;
+  if (!e->residual_type) return SMALL_PLAIN;
+  return is_signed ? SMALL_RESIDUAL_S8 : SMALL_RESIDUAL_U8;
+}
+
+// The integers of up to 32 columns of a row, whose residual begins at |residual|.
+CARNOT_INLINE void small_row(const carnot_int8_epilogue* e, small_form form, const small_columns* c,
+                             int64_t columns, const uint8_t* residual, const int32_t* sums,
+                             vi32* q) {
+  CARNOT_UNROLL
+  for (int i = 0; i < kSmallVectors; ++i) {
+    const int64_t left = columns - i * V_LANES;
+    q[i] = v_iset(0);
+    if (left <= 0) continue;
+    const vi32 sum = v_iadd(v_iload(sums + i * V_LANES), c->bias[i]);
+    vf32 y = v_mul(v_of_int(sum), c->scale[i]), r = v_zero();
+    if (form != SMALL_PLAIN)
+      r = v_load_bytes_upto(residual + i * V_LANES, left,
+                            form == SMALL_RESIDUAL_S8 || form == SMALL_TWICE_S8);
+    if (form == SMALL_RESIDUAL_U8 || form == SMALL_RESIDUAL_S8)
+      y = v_add(y, v_mul(v_sub(r, v_set((float)e->residual_zero)), v_set(e->residual_scale)));
+    if (form == SMALL_TWICE_U8 || form == SMALL_TWICE_S8)
+      y = v_fma(v_of_int(v_to_int(inner_bounded(e, y))), v_set(e->inner_factor),
+                v_fma(r, v_set(e->residual_factor), v_set(e->residual_base)));
+    q[i] = v_to_int(y);
+  }
+}
+
+// |rows| rows of |columns| <= 32 columns of small results, two at a time; of an odd number the last
+// one twice. |to| is a copy: stores of bytes might change the caller's.
 CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, small_form form, uint8_t* dst,
                                     int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
                                     const int32_t* sums, int64_t sum_ld) {
   const small_columns c = load_columns(&to, n, columns);
   const bool is_signed = to.output == CARNOT_INT8_OUTPUT_S8;
-  for (int64_t row = 0; row < rows; ++row) {
-    vi32 q[kSmallVectors];
-    CARNOT_UNROLL
-    for (int i = 0; i < kSmallVectors; ++i) {
-      const int64_t left = columns - i * V_LANES;
-      q[i] = v_iset(0);
-      if (left <= 0) continue;
-      const vi32 sum = v_iadd(v_iload(sums + row * sum_ld + i * V_LANES), c.bias[i]);
-      vf32 y = v_mul(v_of_int(sum), c.scale[i]);
-      const int64_t at = (m + row) * to.residual_ld + n + i * V_LANES;
-      if (form == SMALL_RESIDUAL) y = v_add(y, residual_at(&to, at, min_i64(left, V_LANES)));
-      if (form == SMALL_TWICE)
-        y = v_fma(inner_integers(&to, y), v_set(to.inner_factor),
-                  residual_bytes(&to, at, min_i64(left, V_LANES), to.residual_factor));
-      q[i] = v_to_int(y);
-    }
-    v_store_clamped_32(dst + row * ld, q, to.zero_point, to.low, to.high, is_signed, columns);
+  const uint8_t* residual = (const uint8_t*)to.residual + m * to.residual_ld + n;
+  for (int64_t row = 0; row < rows; row += 2) {
+    const int64_t next = min_i64(row + 1, rows - 1);
+    vi32 q[2][kSmallVectors];
+    small_row(&to, form, &c, columns, residual + row * to.residual_ld, sums + row * sum_ld, q[0]);
+    small_row(&to, form, &c, columns, residual + next * to.residual_ld, sums + next * sum_ld, q[1]);
+    v_store_clamped_2x32(dst + row * ld, dst + next * ld, q[0], q[1], to.zero_point, to.low,
+                         to.high, is_signed, columns);
   }
 }
 
-// |sums| [rows][sum_ld]. Whole tiles without a residual have no branches.
+// |sums| [rows][sum_ld]. Whole tiles have no branches.
 CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t ld, int64_t m,
                                int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
                                int64_t sum_ld) {
-  const small_form form = e->is_twice        ? SMALL_TWICE
-                          : e->residual_type ? SMALL_RESIDUAL
-                                             : SMALL_PLAIN;
+  const small_form form = form_of(e);
+#define STORE_SMALL(form, count) \
+  store_small_rows(*e, form, dst, ld, m, rows, n, count, sums, sum_ld)
   if (columns < kSmallColumns)
-    store_small_rows(*e, form, dst, ld, m, rows, n, columns, sums, sum_ld);
-  else if (form == SMALL_TWICE)
-    store_small_rows(*e, SMALL_TWICE, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
-  else if (form == SMALL_RESIDUAL)
-    store_small_rows(*e, SMALL_RESIDUAL, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+    STORE_SMALL(form, columns);
+  else if (form == SMALL_PLAIN)
+    STORE_SMALL(SMALL_PLAIN, kSmallColumns);
+  else if (form == SMALL_TWICE_U8)
+    STORE_SMALL(SMALL_TWICE_U8, kSmallColumns);
+  else if (form == SMALL_TWICE_S8)
+    STORE_SMALL(SMALL_TWICE_S8, kSmallColumns);
+  else if (form == SMALL_RESIDUAL_U8)
+    STORE_SMALL(SMALL_RESIDUAL_U8, kSmallColumns);
   else
-    store_small_rows(*e, SMALL_PLAIN, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+    STORE_SMALL(SMALL_RESIDUAL_S8, kSmallColumns);
+#undef STORE_SMALL
 }
 
 // Whether store_small serves; its factors are those of a fused multiply-add.
