@@ -137,7 +137,7 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
     CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   }
   s->image_bytes = carnot_align_up((size_t)(g->n * s->rows * s->row_bytes + kSlack), 64);
-  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call);
+  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/true);
   *out_workspace_bytes =
       s->image_bytes + s->part_bytes * (size_t)carnot_work_partition_count(&s->partition);
   return carnot_int8_region_configure(&p->region, outputs[0].rank - 1, inputs, &outputs[0]);
@@ -152,22 +152,41 @@ typedef struct few_run {
   carnot_conv2d_u8s8 conv;
 } few_run;
 
+// Channels side by side, from rows |stride| bytes apart.
+static void interleave_row(int64_t channels, int64_t count, const uint8_t* in, int64_t stride,
+                           int64_t step, uint8_t* out) {
+  if (channels == 3 && step == 1) {
+    const uint8_t *a = in, *b = in + stride, *c = b + stride;
+    for (int64_t w = 0; w < count; w++) {
+      out[3 * w] = a[w];
+      out[3 * w + 1] = b[w];
+      out[3 * w + 2] = c[w];
+    }
+    return;
+  }
+  for (int64_t c = 0; c < channels; c++)
+    for (int64_t w = 0; w < count; w++) out[w * channels + c] = in[c * stride + w * step];
+}
+
 // One row of a padded image.
 static void copy_row(void* argument, int64_t part) {
   const few_run* run = argument;
   const few_state* s = run->s;
   const carnot_window_geometry* g = &s->geometry;
+  const int zero = run->p->region.x_zero & 255;
   const int64_t image = part / s->rows, h = part % s->rows - g->pad_h;
   uint8_t* out = run->padded + part * s->row_bytes;
-  memset(out, run->p->region.x_zero & 255, (size_t)s->row_bytes);
-  if (h < 0 || h >= g->h) return;
-  const uint8_t* in = run->x + image * s->src_n + h * s->src_h;
   const int64_t first = carnot_max_i64(0, -g->pad_w),
                 last = carnot_min_i64(g->w, s->columns - g->pad_w);
-  for (int64_t c = 0; c < g->c; c++) {
-    uint8_t* y = out + (first + g->pad_w) * g->c + c;
-    for (int64_t w = first; w < last; w++, y += g->c) *y = in[c * s->src_c + w * s->src_w];
+  if (h < 0 || h >= g->h || first >= last) {
+    memset(out, zero, (size_t)s->row_bytes);
+    return;
   }
+  const int64_t begin = (first + g->pad_w) * g->c, end = (last + g->pad_w) * g->c;
+  memset(out, zero, (size_t)begin);
+  interleave_row(g->c, last - first, run->x + image * s->src_n + h * s->src_h + first * s->src_w,
+                 s->src_c, s->src_w, out + begin);
+  memset(out + end, zero, (size_t)(s->row_bytes - end));
 }
 
 static void few_part(void* argument, int64_t part) {
@@ -175,7 +194,7 @@ static void few_part(void* argument, int64_t part) {
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->s->partition, part, &m0, &m1, &n0, &n1);
   uint8_t* workspace = run->padded + run->s->image_bytes + (size_t)part * run->s->part_bytes;
-  carnot_int8_conv_call(run->step, &run->conv, workspace, m0, m1, n0, n1);
+  carnot_int8_conv_call(run->step, &run->conv, /*readable=*/true, workspace, m0, m1, n0, n1);
 }
 
 static carnot_status* few_run_all(const carnot_step_view* step, void* memory,

@@ -205,7 +205,7 @@ static void conv_integer_part(void* argument, int64_t part) {
   conv.weights += (size_t)group * run->group_bytes;
   conv.dst = (int32_t*)conv.dst + group * conv.k;
   conv.epilogue.bias += group * conv.k;
-  carnot_int8_conv_call(run->step, &conv, /*workspace=*/NULL, m0, m1, n0, n1);
+  carnot_int8_conv_call(run->step, &conv, /*readable=*/false, /*workspace=*/NULL, m0, m1, n0, n1);
 }
 
 static carnot_status* conv_integer_run_all(const carnot_step_view* step, void* memory,

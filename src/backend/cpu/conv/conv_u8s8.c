@@ -85,7 +85,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
     const char* why = carnot_int8_tiles_reject(&call);
     CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   }
-  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call);
+  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/false);
   *out_workspace_bytes =
       s->part_bytes * (size_t)(carnot_work_partition_count(partition) * p->group);
   return NULL;
@@ -125,8 +125,8 @@ static void conv_part(void* argument, int64_t part) {
   conv.border = run->step->constants[CARNOT_INT8_BORDER];
   conv.dst = run->y + group * k * run->y_bytes;
   conv.epilogue = epilogue_at(run, group * k);
-  carnot_int8_conv_call(run->step, &conv, run->workspace + (size_t)part * run->s->part_bytes, m0,
-                        m1, n0, n1);
+  carnot_int8_conv_call(run->step, &conv, /*readable=*/false,
+                        run->workspace + (size_t)part * run->s->part_bytes, m0, m1, n0, n1);
 }
 
 static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,

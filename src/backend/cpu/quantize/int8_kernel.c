@@ -96,17 +96,19 @@ carnot_work_partition carnot_int8_gemm_partition(const carnot_step_view* step, i
   return carnot_int8_conv_partition(step, &conv);
 }
 
-size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv) {
+size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv,
+                                  bool readable) {
   if (!carnot_int8_uses_tiles(tactic)) return 0;
-  const carnot_conv2d_s8_tiles call = {.conv = *conv};
+  const carnot_conv2d_s8_tiles call = {.conv = *conv, .readable = readable};
   return carnot_align_up((size_t)carnot_conv2d_s8_tiles_scratch(&call), 64);
 }
 
 void carnot_int8_conv_call(const carnot_step_view* step, const carnot_conv2d_u8s8* conv,
-                           void* workspace, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+                           bool readable, void* workspace, int64_t m0, int64_t m1, int64_t n0,
+                           int64_t n1) {
   const carnot_cpu_kernels* kernels = carnot_int8_kernels(step);
   if (carnot_int8_uses_tiles(step->tactic)) {
-    const carnot_conv2d_s8_tiles call = {.conv = *conv, .scratch = workspace};
+    const carnot_conv2d_s8_tiles call = {.conv = *conv, .readable = readable, .scratch = workspace};
     kernels->conv2d_s8_tiles(&call, m0, m1, n0, n1);
   } else {
     kernels->conv2d_u8s8(conv, m0, m1, n0, n1);
@@ -141,7 +143,7 @@ carnot_conv2d_u8s8 carnot_int8_conv_of_gemm(const carnot_gemm_u8s8* gemm) {
 static size_t part_workspace(const carnot_tactic* tactic, int64_t m, int64_t k) {
   const carnot_gemm_u8s8 gemm = {.m = m, .k = k, .lda = k};
   const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(&gemm);
-  return carnot_int8_conv_workspace(tactic, &conv);
+  return carnot_int8_conv_workspace(tactic, &conv, /*readable=*/false);
 }
 
 size_t carnot_int8_gemm_workspace(const carnot_tactic* tactic,
@@ -167,7 +169,8 @@ static void gemm_part(void* argument, int64_t part) {
   }
   const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(gemm);
   const size_t bytes = part_workspace(run->step->tactic, gemm->m, gemm->k);
-  carnot_int8_conv_call(run->step, &conv, run->workspace + (size_t)part * bytes, m0, m1, n0, n1);
+  carnot_int8_conv_call(run->step, &conv, /*readable=*/false, run->workspace + (size_t)part * bytes,
+                        m0, m1, n0, n1);
 }
 
 void carnot_int8_gemm_run(const carnot_step_view* step, const carnot_work_partition* partition,

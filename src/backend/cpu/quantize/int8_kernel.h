@@ -42,11 +42,14 @@ carnot_work_partition carnot_int8_conv_partition(const carnot_step_view* step,
 // That of a GEMM [M,K] by [K,N].
 carnot_work_partition carnot_int8_gemm_partition(const carnot_step_view* step, int64_t m, int64_t n,
                                                  int64_t k);
-// Bytes of workspace of each part of a convolution with these sizes, a multiple of 64.
-size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv);
+// Bytes of workspace of each part of a convolution with these sizes, a multiple of 64. |readable|
+// as of carnot_conv2d_s8_tiles.
+size_t carnot_int8_conv_workspace(const carnot_tactic* tactic, const carnot_conv2d_u8s8* conv,
+                                  bool readable);
 // Computes pixels [m0,m1) of channels [n0,n1); |workspace| is the part's.
 void carnot_int8_conv_call(const carnot_step_view* step, const carnot_conv2d_u8s8* conv,
-                           void* workspace, int64_t m0, int64_t m1, int64_t n0, int64_t n1);
+                           bool readable, void* workspace, int64_t m0, int64_t m1, int64_t n0,
+                           int64_t n1);
 
 // The GEMM as a convolution over one row of pixels.
 carnot_conv2d_u8s8 carnot_int8_conv_of_gemm(const carnot_gemm_u8s8* gemm);

@@ -19,6 +19,7 @@
 
 typedef struct carnot_conv2d_s8_tiles {
   carnot_conv2d_u8s8 conv;
+  bool readable;  // no window leaves the input, and 64 bytes behind it may be read
   void* scratch;
 } carnot_conv2d_s8_tiles;
 

@@ -34,6 +34,7 @@ typedef struct tiles_conv {
   int element;                  // bytes of an element of a tile
   bool joins;                   // the columns of a filter row are one tap
   bool in_place;                // elements lie in memory as tiles hold them
+  bool windows;       // no window leaves the input, and a tile may be read at each of its pixels
   bool reads_behind;  // what tiles read behind a pixel's channels meets weights of zero and is
                       // finite
 } tiles_conv;
@@ -78,7 +79,7 @@ static inline int64_t tiles_phases(int64_t taps, int64_t dilation, int64_t strid
   return most + 1;
 }
 
-// Whether the pixels are rows at equal distances that tiles may read.
+// Whether the pixels under 16 consecutive results are at equal distances, and tiles may read them.
 static inline bool tiles_read_in_place(const tiles_conv* c, int64_t depth) {
   const bool one = c->r == 1 && c->s == 1 && c->stride_h == 1 && c->stride_w == 1 && !c->pad_h &&
                    !c->pad_w && c->p == c->h && c->q == c->w;
@@ -86,7 +87,7 @@ static inline bool tiles_read_in_place(const tiles_conv* c, int64_t depth) {
                     (c->n == 1 || c->src_n == c->src_w * c->w * c->h);
   const bool whole = depth == c->c * c->element ||
                      (c->reads_behind && c->c * c->element >= kGroupRows && c->src_w >= c->c);
-  return one && even && whole && c->in_place;
+  return c->in_place && ((one && even && whole) || (c->windows && c->q % kGroupRows == 0));
 }
 
 // The layout of a copy of up to |bytes|.

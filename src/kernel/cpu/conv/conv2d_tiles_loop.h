@@ -116,7 +116,7 @@ static void find_offsets(tiles_call* call) {
       const int64_t phase = y % c->stride_h * l->column_phases + x % c->stride_w;
       const int64_t pixel =
           (phase * l->copied_rows + y / c->stride_h) * l->columns + x / c->stride_w;
-      call->offsets[r * columns + s] = pixel * l->depth;
+      call->offsets[r * columns + s] = l->direct ? y * c->src_h + x * c->src_w : pixel * l->depth;
     }
 }
 
@@ -286,20 +286,27 @@ static void run_copied(const tiles_call* call, int64_t m0, int64_t m1) {
   }
 }
 
+// The pixel under result |m| at offset 0.
+static const char* pixel_under(const tiles_conv* c, int64_t m) {
+  const int64_t q = m % c->q, p = m / c->q % c->p, n = m / (c->q * c->p);
+  return c->src + n * c->src_n + p * c->stride_h * c->src_h + q * c->stride_w * c->src_w;
+}
+
 // A tile reads 16 rows of whole depth: where those do not exist, its pixels are copied. That
 // happens in the last few tiles of the input alone, so that kDirectGroups copies are enough.
 static void direct_step(const tiles_call* call, int64_t m, int64_t m1, int64_t tile,
                         tiles_step* s) {
   const tiles_conv* c = &call->conv;
-  const int64_t depth = call->layout.depth, all = c->n * c->h * c->w;
-  const int64_t readable = all - (depth - c->c * c->element + c->src_w - 1) / c->src_w;
+  const int64_t depth = call->layout.depth, all = c->n * c->p * c->q;
+  const int64_t readable =
+      c->windows ? all : all - (depth - c->c * c->element + c->src_w - 1) / c->src_w;
   s->count = (int)min_i64(kTileRows, m1 - m);
   s->groups = s->count > kGroupRows ? 2 : 1;
   s->dense = true, s->out[0] = m;
   for (int g = 0; g < s->groups; ++g) {
     const int64_t at = m + g * kGroupRows, there = min_i64(kGroupRows, all - at);
-    s->a[g] = c->src + at * c->src_w;
-    s->stride[g] = c->src_w;
+    s->a[g] = pixel_under(c, at);
+    s->stride[g] = c->stride_w * c->src_w;
     if (at + kGroupRows <= readable) continue;
     char* copy = call->scratch + (tile + g) % kDirectGroups * kGroupRows * depth;
     call->copy_pixels(call, s->a[g], c->src_w, there, copy);
@@ -325,8 +332,7 @@ static void run_direct(const tiles_call* call, int64_t m0, int64_t m1) {
 static void run_tiles(tiles_call* call, int64_t m0, int64_t m1) {
   call->layout = tiles_layout_of(&call->conv);
   call->panel = call->layout.taps * call->layout.depth * kPanel;
-  call->offsets[0] = 0;
-  if (!call->layout.direct) find_offsets(call);
+  find_offsets(call);
   amx_begin();
   if (call->layout.direct)
     run_direct(call, m0, m1);
