@@ -92,11 +92,19 @@ static carnot_status* pool_configure(const carnot_step_view* step, const carnot_
                                      size_t* out_workspace_bytes) {
   return configure_as(step, inputs, outputs, /*bytes=*/false, memory, out_workspace_bytes);
 }
+// Of the row that holds the maxima of the rows under a window.
+static size_t max_bytes_row_bytes(const pool_state* s) {
+  return carnot_align_up((size_t)(s->geometry.w * s->geometry.c), 64);
+}
 static carnot_status* max_bytes_configure(const carnot_step_view* step,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* memory,
                                           size_t* out_workspace_bytes) {
-  return configure_as(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes);
+  const pool_state* state = memory;
+  CARNOT_TRY(configure_as(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes));
+  *out_workspace_bytes =
+      max_bytes_row_bytes(state) * (size_t)carnot_ceildiv(state->row_count, state->rows_per_part);
+  return NULL;
 }
 
 typedef struct pool_run {
@@ -170,7 +178,7 @@ CARNOT_CPU_TACTICS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_
 typedef struct bytes_run {
   const pool_state* state;
   const uint8_t* x;
-  uint8_t* y;
+  uint8_t *y, *rows;
   bool is_signed;
 } bytes_run;
 
@@ -180,23 +188,33 @@ static void max_of_signed(int64_t n, const int8_t* x, int8_t* restrict y) {
 static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
   for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
 }
+static void max_of(bool is_signed, int64_t n, const uint8_t* x, uint8_t* y) {
+  if (is_signed)
+    max_of_signed(n, (const int8_t*)x, (int8_t*)y);
+  else
+    max_of_unsigned(n, x, y);
+}
 
-// One output pixel: (image, p, q).
-static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int64_t q) {
+// The maxima of the rows under output row |p|, then those of their columns.
+static void max_bytes_row(const bytes_run* run, int64_t image, int64_t p, uint8_t* row) {
   const carnot_window_geometry* t = &run->state->geometry;
-  uint8_t* y = run->y + ((image * t->p + p) * t->q + q) * t->ld;
-  memset(y, run->is_signed ? 0x80 : 0, (size_t)t->c);
+  const int least = run->is_signed ? 0x80 : 0;
+  const bool dense = t->src_w == t->c;
+  memset(row, least, (size_t)(t->w * t->c));
   for (int64_t r = 0; r < t->r; r++) {
-    int64_t h = p * t->stride_h - t->pad_h + r * t->dilation_h;
-    for (int64_t s = 0; s < t->s && h >= 0 && h < t->h; s++) {
-      int64_t w = q * t->stride_w - t->pad_w + s * t->dilation_w;
-      if (w < 0 || w >= t->w) continue;
-      const uint8_t* x = run->x + image * t->src_n + h * t->src_h + w * t->src_w;
-      if (run->is_signed) {
-        max_of_signed(t->c, (const int8_t*)x, (int8_t*)y);
-      } else {
-        max_of_unsigned(t->c, x, y);
-      }
+    const int64_t h = p * t->stride_h - t->pad_h + r * t->dilation_h;
+    if (h < 0 || h >= t->h) continue;
+    const uint8_t* x = run->x + image * t->src_n + h * t->src_h;
+    if (dense) max_of(run->is_signed, t->w * t->c, x, row);
+    for (int64_t w = 0; !dense && w < t->w; w++)
+      max_of(run->is_signed, t->c, x + w * t->src_w, row + w * t->c);
+  }
+  uint8_t* y = run->y + (image * t->p + p) * t->q * t->ld;
+  for (int64_t q = 0; q < t->q; q++, y += t->ld) {
+    memset(y, least, (size_t)t->c);
+    for (int64_t s = 0; s < t->s; s++) {
+      const int64_t w = q * t->stride_w - t->pad_w + s * t->dilation_w;
+      if (w >= 0 && w < t->w) max_of(run->is_signed, t->c, row + w * t->c, y);
     }
   }
 }
@@ -204,17 +222,17 @@ static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int6
 static void max_bytes_part(void* argument, int64_t part) {
   const bytes_run* run = argument;
   const pool_state* s = run->state;
+  uint8_t* row_maxima = run->rows + (size_t)part * max_bytes_row_bytes(s);
   int64_t last = carnot_min_i64((part + 1) * s->rows_per_part, s->row_count);
   for (int64_t row = part * s->rows_per_part; row < last; row++)
-    for (int64_t q = 0; q < s->geometry.q; q++)
-      max_bytes_pixel(run, row / s->geometry.p, row % s->geometry.p, q);
+    max_bytes_row(run, row / s->geometry.p, row % s->geometry.p, row_maxima);
 }
 
 static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
-  (void)step, (void)workspace;
-  bytes_run run = {state, inputs[0].data, outputs[0].data,
+  (void)step;
+  bytes_run run = {state, inputs[0].data, outputs[0].data, workspace,
                    inputs[0].format.dtype == CARNOT_DTYPE_I8};
   carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
                            max_bytes_part, &run);

@@ -7,15 +7,21 @@ typedef struct problem {
   int64_t h, w, c, r, s, stride, dilation, pad;
   bool is_signed;
   carnot_int8_output output;
+  bool adds;  // a residual
 } problem;
 
 static const problem kProblems[] = {
-    {7, 7, 64, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8},
-    {9, 8, 35, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8},
-    {9, 11, 97, 5, 5, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S8},
-    {12, 9, 16, 3, 3, 1, 2, 2, true, CARNOT_INT8_OUTPUT_U8},
-    {6, 13, 3, 1, 4, 1, 1, 0, false, CARNOT_INT8_OUTPUT_F32},
-    {5, 5, 130, 2, 1, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S32},
+    {7, 7, 64, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8, true},
+    {9, 8, 35, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8, true},
+    {9, 11, 97, 5, 5, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S8, true},
+    {12, 9, 16, 3, 3, 1, 2, 2, true, CARNOT_INT8_OUTPUT_U8, true},
+    {6, 13, 3, 1, 4, 1, 1, 0, false, CARNOT_INT8_OUTPUT_F32, true},
+    {5, 5, 130, 2, 1, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S32, true},
+    {8, 9, 160, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8, false},
+    {9, 8, 97, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8, false},
+    {3, 1, 30, 3, 3, 1, 1, 1, true, CARNOT_INT8_OUTPUT_U8, false},
+    {7, 6, 65, 3, 3, 2, 1, 0, false, CARNOT_INT8_OUTPUT_F32, false},
+    {5, 12, 33, 3, 3, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S32, false},
 };
 enum { kZero = 250 };  // of the source; -6 where it is signed
 
@@ -80,42 +86,43 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   }
   carnot_pack_t4n32_s8(taps, p->c, weights, 1, taps, packed);
   const bool is_signed = p->output == CARNOT_INT8_OUTPUT_S8;
-  const carnot_depthwise_u8s8 conv = {.n = 1,
-                                      .h = p->h,
-                                      .w = p->w,
-                                      .c = p->c,
-                                      .p = rows,
-                                      .q = columns,
-                                      .r = p->r,
-                                      .s = p->s,
-                                      .stride_h = p->stride,
-                                      .stride_w = p->stride,
-                                      .dilation_h = p->dilation,
-                                      .dilation_w = p->dilation,
-                                      .pad_h = p->pad,
-                                      .pad_w = p->pad,
-                                      .src = src,
-                                      .src_n = p->h * p->w * p->c,
-                                      .src_h = p->w * p->c,
-                                      .src_w = p->c,
-                                      .src_signed = p->is_signed,
-                                      .weights = packed,
-                                      .border = border,
-                                      .dst = dst,
-                                      .ld = ld,
-                                      .epilogue = {.bias = bias,
-                                                   .scale = scale,
-                                                   .residual_type = CARNOT_INT8_RESIDUAL_U8,
-                                                   .residual = residual,
-                                                   .residual_ld = ld,
-                                                   .residual_scale = 0.3F,
-                                                   .residual_zero = 100,
-                                                   .output = p->output,
-                                                   .divisor = 1,
-                                                   .zero_point = 2,
-                                                   .low = is_signed ? -128 : 0,
-                                                   .high = is_signed ? 127 : 255,
-                                                   .is_small = p->output >= CARNOT_INT8_OUTPUT_U8}};
+  const carnot_depthwise_u8s8 conv = {
+      .n = 1,
+      .h = p->h,
+      .w = p->w,
+      .c = p->c,
+      .p = rows,
+      .q = columns,
+      .r = p->r,
+      .s = p->s,
+      .stride_h = p->stride,
+      .stride_w = p->stride,
+      .dilation_h = p->dilation,
+      .dilation_w = p->dilation,
+      .pad_h = p->pad,
+      .pad_w = p->pad,
+      .src = src,
+      .src_n = p->h * p->w * p->c,
+      .src_h = p->w * p->c,
+      .src_w = p->c,
+      .src_signed = p->is_signed,
+      .weights = packed,
+      .border = border,
+      .dst = dst,
+      .ld = ld,
+      .epilogue = {.bias = bias,
+                   .scale = scale,
+                   .residual_type = p->adds ? CARNOT_INT8_RESIDUAL_U8 : CARNOT_INT8_RESIDUAL_NONE,
+                   .residual = residual,
+                   .residual_ld = ld,
+                   .residual_scale = 0.3F,
+                   .residual_zero = 100,
+                   .output = p->output,
+                   .divisor = 1,
+                   .zero_point = 2,
+                   .low = is_signed ? -128 : 0,
+                   .high = is_signed ? 127 : 255,
+                   .is_small = p->output >= CARNOT_INT8_OUTPUT_U8}};
   kernels->depthwise_u8s8(&conv, 0, rows / 2);
   kernels->depthwise_u8s8(&conv, rows / 2, rows);
   check_results(p, &conv, weights, p->output < CARNOT_INT8_OUTPUT_U8 ? 4 : 1);
