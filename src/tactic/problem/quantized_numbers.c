@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tactic/problem/quantized.h"
 
@@ -151,6 +152,31 @@ static const char* check_weight_axis(const carnot_problem* problem,
   return rank == 1 || given == axis ? NULL : "the weights' scales are not one a channel";
 }
 
+static bool is_all_zero(const carnot_tensor* zero) {
+  for (int64_t i = 0; zero && i < carnot_tensor_count(zero); i++)
+    if (carnot_load_i64(zero->dtype, zero->data, (size_t)i) != 0) return false;
+  return true;
+}
+
+// |count| weights from |first| on less |zero| to |out|, which may be NULL. The number of them
+// before the first that exceeds int8.
+static int64_t center_run(const carnot_tensor* w, int64_t first, int64_t count, int zero,
+                          int8_t* out) {
+  const bool is_signed = w->dtype == CARNOT_DTYPE_I8;
+  const int8_t* s8 = (const int8_t*)w->data + first;
+  const uint8_t* u8 = (const uint8_t*)w->data + first;
+  if (is_signed && zero == 0) {
+    if (out) memcpy(out + first, s8, (size_t)count);
+    return count;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    const int v = (is_signed ? s8[i] : u8[i]) - zero;
+    if (v < INT8_MIN || v > INT8_MAX) return i;
+    if (out) out[first + i] = (int8_t)v;
+  }
+  return count;
+}
+
 const char* carnot_quantized_weights(const carnot_problem* problem,
                                      const carnot_quantized_region* region, int axis,
                                      int64_t channels, int8_t* out, float* out_scales, char* reason,
@@ -166,18 +192,20 @@ const char* carnot_quantized_weights(const carnot_problem* problem,
     why = check_weight_axis(problem, region, axis, w->rank);
   if (why) return why;
   const bool each = carnot_tensor_count(scale) > 1;
-  const int64_t inner = carnot_dims_count(w->dims + axis + 1, w->rank - axis - 1),
-                count = carnot_tensor_count(w);
-  for (int64_t i = 0; i < count; i++) {
-    const size_t at = each ? (size_t)(i / inner % channels) : 0;
-    const int64_t z = zero ? carnot_load_i64(zero->dtype, zero->data, at) : 0,
-                  v = carnot_load_i64(w->dtype, w->data, (size_t)i) - z;
-    if (v < INT8_MIN || v > INT8_MAX) {
-      snprintf(reason, size, "weight %lld less its zero point is %lld, exceeds int8", (long long)i,
-               (long long)v);
+  const int64_t count = carnot_tensor_count(w),
+                run = each && !is_all_zero(zero)
+                          ? carnot_dims_count(w->dims + axis + 1, w->rank - axis - 1)
+                          : count;
+  for (int64_t i = 0, channel = 0; i < count; i += run, channel++) {
+    const size_t at = each ? (size_t)(channel % channels) : 0;
+    const int z = zero ? (int)carnot_load_i64(zero->dtype, zero->data, at) : 0;
+    const int64_t unfit = center_run(w, i, run, z, out);
+    if (unfit < run) {
+      snprintf(reason, size, "weight %lld less its zero point is %lld, exceeds int8",
+               (long long)(i + unfit),
+               (long long)carnot_load_i64(w->dtype, w->data, (size_t)(i + unfit)) - z);
       return reason;
     }
-    if (out) out[i] = (int8_t)v;
   }
   for (int64_t i = 0; out_scales && i < channels; i++)
     out_scales[i] = ((const float*)scale->data)[each ? i : 0];
@@ -247,7 +275,8 @@ const char* carnot_quantized_make_channels(const carnot_problem* problem,
     const carnot_tensor* w = problem->inputs[region->weights.value].tensor;
     const int64_t inner = carnot_dims_count(w->dims + shape->axis + 1, w->rank - shape->axis - 1),
                   count = carnot_tensor_count(w);
-    for (int64_t i = 0; i < count; i++) sums[i / inner % shape->channels] += centered[i];
+    for (int64_t i = 0, channel = 0; i < count; i += inner, channel++)
+      for (int64_t k = 0; k < inner; k++) sums[channel % shape->channels] += centered[i + k];
     why = carnot_quantized_channels(problem, region, numbers, shape->channels, shape->depth, shift,
                                     sums, bias, scale, reason, size);
   }
