@@ -305,7 +305,7 @@ static void direct_step(const tiles_call* call, int64_t m, int64_t m1, int64_t t
   s->dense = true, s->out[0] = m;
   for (int g = 0; g < s->groups; ++g) {
     const int64_t at = m + g * kGroupRows, there = min_i64(kGroupRows, all - at);
-    s->a[g] = pixel_under(c, at);
+    s->a[g] = c->windows ? pixel_under(c, at) : c->src + at * c->src_w;
     s->stride[g] = c->stride_w * c->src_w;
     if (at + kGroupRows <= readable) continue;
     char* copy = call->scratch + (tile + g) % kDirectGroups * kGroupRows * depth;
