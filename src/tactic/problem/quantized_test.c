@@ -245,6 +245,47 @@ static void gives_reasons(void** state) {
   carnot_arena_deinit(&f.arena);
 }
 
+// The bytes by the factors are those of the division, for every inner byte and residual.
+static void check_factors(const carnot_quantized_twice* t) {
+  float inner, residual;
+  assert_true(carnot_quantized_find_factors(t, &inner, &residual));
+  const float base = carnot_quantized_residual_base(t->residual_zero, residual);
+  const int first = t->residual_signed ? -128 : 0;
+  for (int q = t->inner_low; q <= t->inner_high; q++)
+    for (int r = first; r < first + 256; r++) {
+      const float x = (float)(q - t->inner_zero) * t->inner_scale,
+                  v = x + (float)(r - t->residual_zero) * t->residual_scale;
+      const float addend =
+          t->folds_zero ? fmaf((float)r, residual, base) : (float)(r - t->residual_zero) * residual;
+      const float got = fmaf((float)(q - t->inner_zero), inner, addend);
+      if (fabsf(v / t->divisor) < 500)
+        assert_float_equal(rintf(got), rintf(v / t->divisor), 0);
+      else
+        assert_true(fabsf(got) > 499);
+    }
+}
+
+static void test_factors(void** state) {
+  (void)state;
+  const float scales[][3] = {{0.37F, 0.31F, 0.21F}, {0.02F, 0.5F, 0.25F}, {1e-3F, 3e-3F, 2.7e-3F}};
+  for (size_t i = 0; i < sizeof(scales) / sizeof(scales[0]); i++)
+    for (int form = 0; form < 4; form++) {
+      const carnot_quantized_twice twice = {.inner_zero = 119,
+                                            .inner_low = 3,
+                                            .inner_high = 255,
+                                            .inner_scale = scales[i][0],
+                                            .residual_signed = form & 1,
+                                            .residual_zero = form & 1 ? -17 : 201,
+                                            .residual_scale = scales[i][1],
+                                            .divisor = scales[i][2],
+                                            .folds_zero = form & 2};
+      check_factors(&twice);
+    }
+  const carnot_quantized_twice large = {.inner_high = 255, .inner_scale = 1, .divisor = 1e-30F};
+  float inner, residual;
+  assert_false(carnot_quantized_find_factors(&large, &inner, &residual));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_whole_region),
@@ -252,6 +293,7 @@ int main(void) {
       cmocka_unit_test(takes_real_path_for_curves_and_floats),
       cmocka_unit_test(centers_weights),
       cmocka_unit_test(gives_reasons),
+      cmocka_unit_test(test_factors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,8 @@ static inline void check_int8_element(const carnot_int8_epilogue* e, const void*
   }
   const bool is_curve = e->activation > CARNOT_KERNEL_ACTIVATION_CLIP;
   volatile float v = (float)sum * e->scale[n], r = 0;
+  if (e->is_twice)
+    v = fmaxf(fminf(rintf(v), (float)e->inner_high), (float)e->inner_low) * e->inner_scale;
   if (e->residual_type == CARNOT_INT8_RESIDUAL_F32) r = ((const float*)e->residual)[residual_at];
   if (e->residual_type >= CARNOT_INT8_RESIDUAL_U8) {
     const bool is_signed = e->residual_type == CARNOT_INT8_RESIDUAL_S8;

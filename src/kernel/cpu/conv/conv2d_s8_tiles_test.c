@@ -48,6 +48,13 @@ static const problem kProblems[] = {
     {1, 1, 33, 65536, 1, 19, 1, 1, 1, 1, 0, false, 0, HIGHEST, R(NONE), S32, ACT(NONE), 1, 0, 0},
 };
 
+// With an inner quantization.
+static const problem kTwice[] = {
+    {1, 9, 11, 70, 1, 50, 1, 1, 1, 1, 0, false, 4, RANDOM, R(U8), U8, ACT(NONE), 2, 0, 255},
+    {1, 9, 11, 40, 1, 33, 3, 3, 1, 1, 1, true, 4, RANDOM, R(S8), S8, ACT(SILU), 1, -128, 127},
+    {1, 9, 11, 40, 1, 33, 3, 3, 1, 1, 1, true, 4, RANDOM, R(F32), F32, ACT(NONE), 1, 0, 0},
+};
+
 enum { kResidualZero = 5, kGap = 3 };
 
 static int element_of(const problem* p, uint64_t* seed) {
@@ -98,7 +105,7 @@ static void run_group(const carnot_cpu_kernels* kernels, const problem* p,
   buffer_free(packed), free(call->scratch);
 }
 
-static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
+static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, bool is_twice) {
   const int64_t p_out = (p->h + 2 * p->pad - (p->r - 1) * p->dilation - 1) / p->stride + 1;
   const int64_t q_out = (p->w + 2 * p->pad - (p->s - 1) * p->dilation - 1) / p->stride + 1;
   const int64_t pixels = p->n * p_out * q_out, taps = p->r * p->s, c_all = p->c * p->groups,
@@ -136,7 +143,16 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
       .zero_point = p->output == U8 ? 100 : -3,
       .low = p->low,
       .high = p->high,
+      .is_twice = is_twice,
+      .inner_scale = 0.5F,
+      .inner_low = -37,
+      .inner_high = 61,
+      // By powers of two the factors are exact.
+      .inner_factor = 0.25F,
+      .residual_factor = 0.125F,
+      .residual_base = -0.125F * kResidualZero,
       .is_small = p->output >= U8 && p->activation == ACT(NONE) && p->residual != R(F32)};
+  if (is_twice) epilogue.residual_scale = 0.25F;
   const uint8_t border = (uint8_t)p->zero;
   for (int64_t g = 0; g < p->groups; ++g) {
     carnot_conv2d_s8_tiles call = {.conv = {.n = p->n,
@@ -180,10 +196,69 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   buffer_free(src_buffer), buffer_free(dst_buffer), buffer_free(scale), buffer_free(residual);
 }
 
+// A first layer over a padded image with three channels innermost: a row of the 7x7 filter is one
+// tap of 21 bytes, and pixels overlap. The image is read where it lies.
+static void check_windows(const carnot_cpu_kernels* kernels, int64_t q_out) {
+  enum { kFilter = 7, kChannels = 3, kDepth = 24, kStride = 2, kRows = 5, kFilters = 40 };
+  const int64_t columns = (q_out - 1) * kStride + kFilter, row = columns * kChannels,
+                rows = (kRows - 1) * kStride + kFilter, pixels = kRows * q_out;
+  float* memory = buffer((rows * row + 64 + 3) / 4, 0);  // ends 64 bytes behind the image
+  uint8_t* src = (uint8_t*)memory + (rows * row + 64 + 3) / 4 * 4 - rows * row - 64;
+  int8_t* weights = calloc(kFilters * kFilter, kDepth);
+  float* packed = buffer(carnot_packed_k4n16d64_bytes(kFilter, kDepth, kFilters) / 4, 0);
+  int32_t* dst = malloc((size_t)(pixels * kFilters) * 4);
+  uint64_t seed = 5;
+  for (int64_t i = 0; i < rows * row + 64; ++i) src[i] = (uint8_t)(random_f32(&seed) * 127 + 128);
+  for (int64_t i = 0; i < kFilters * kFilter * kDepth; ++i)
+    if (i % kDepth < kFilter * kChannels) weights[i] = (int8_t)(random_f32(&seed) * 128);
+  carnot_pack_k4n16d64_s8(kFilter, kDepth, kFilters, weights, kFilter * kDepth, kDepth, 1,
+                          (int8_t*)packed);
+  carnot_conv2d_s8_tiles call = {.conv = {.n = 1,
+                                          .h = rows,
+                                          .w = columns,
+                                          .c = kDepth,
+                                          .p = kRows,
+                                          .q = q_out,
+                                          .k = kFilters,
+                                          .r = kFilter,
+                                          .s = 1,
+                                          .stride_h = kStride,
+                                          .stride_w = kStride,
+                                          .dilation_h = 1,
+                                          .dilation_w = 1,
+                                          .src = src,
+                                          .src_n = rows * row,
+                                          .src_h = row,
+                                          .src_w = kChannels,
+                                          .weights = (const int8_t*)packed,
+                                          .dst = dst,
+                                          .ld = kFilters,
+                                          .epilogue = {.output = S32}},
+                                 .readable = true};
+  call.scratch = aligned_alloc(64, ((size_t)carnot_conv2d_s8_tiles_scratch(&call) + 63) / 64 * 64);
+  kernels->conv2d_s8_tiles(&call, 0, 2 * q_out, 0, kFilters);
+  kernels->conv2d_s8_tiles(&call, 2 * q_out, pixels, 0, kFilters);
+  for (int64_t m = 0; m < pixels; ++m)
+    for (int64_t k = 0; k < kFilters; ++k) {
+      int32_t sum = 0;
+      for (int64_t r = 0; r < kFilter; ++r)
+        for (int64_t i = 0; i < kFilter * kChannels; ++i)
+          sum += src[(m / q_out * kStride + r) * row + m % q_out * kStride * kChannels + i] *
+                 weights[(k * kFilter + r) * kDepth + i];
+      assert_int_equal(dst[m * kFilters + k], sum);
+    }
+  free(weights), free(dst), free(call.scratch);
+  buffer_free(memory), buffer_free(packed);
+}
+
 static void check_tiles(const carnot_cpu_kernels* kernels) {
   if (!kernels->conv2d_s8_tiles) return;
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
-    check_problem(kernels, &kProblems[i]);
+    check_problem(kernels, &kProblems[i], /*is_twice=*/false);
+  for (size_t i = 0; i < sizeof kTwice / sizeof *kTwice; ++i)
+    check_problem(kernels, &kTwice[i], /*is_twice=*/true);
+  check_windows(kernels, 32);
+  check_windows(kernels, 21);  // no whole tiles: the pixels are copied
 }
 
 static void test_tiles(void** state) { (void)state, for_each_isa(check_tiles); }

@@ -1,64 +1,9 @@
-// The loops of convolutions by AMX tiles: four accumulators of 16 pixels by 16 channels, loaded and
-// stored once for all of K. Included by the kernels, which supply the functions of tiles_call.
+// The loops of convolutions by AMX tiles: blocks of results, the copy of the pixels under them, and
+// steps. Included by the kernels, which supply the functions of tiles_call.
 #ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_LOOP_H_
 #define CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_LOOP_H_
 
-#include "kernel/cpu/common/kernels_isa.h"
-#include "kernel/cpu/conv/conv2d_tiles_layout.h"
-#include "kernel/cpu/gemm/amx_tiles.h"
-#include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
-
-enum {
-  kPanel = 16,  // columns of a tile
-  kStepColumns = 2 * kPanel,
-  kMostSteps = 64  // of a block
-};
-
-typedef struct tiles_call tiles_call;
-
-// A step: 32 pixels by 32 channels over all of K.
-typedef struct tiles_step {
-  const char* a[2];        // the first pixels of two groups of 16 under tap offset 0
-  int64_t stride[2];       // bytes from one pixel of a group to the next
-  int groups;              // 1 or 2
-  int count;               // pixels
-  bool dense;              // pixels are |out[0]| and those behind it, all stored
-  int64_t out[kTileRows];  // output pixels; -1: not stored
-} tiles_step;
-
-// What is done beside each tile of K while the tiles multiply.
-typedef struct tiles_beside {
-  const char* from;  // memory that a later step reads: some lines are fetched
-  int64_t lines;
-  const tiles_step* step;  // an earlier step: some of its rows from |row| on are stored
-  int64_t n;
-  void* sums;
-  int row, rows;  // the next one; how many at a time
-} tiles_beside;
-
-// What the steps of a call share.
-struct tiles_call {
-  tiles_conv conv;
-  const void* problem;  // the kernel's
-  // Copies |count| pixels of the input, |stride| bytes apart, to pixels |depth| bytes apart.
-  void (*copy_pixels)(const tiles_call* call, const char* from, int64_t stride, int64_t count,
-                      char* to);
-  // Copies the numbers under a filter row that begins at column |w| of an input row, as one pixel.
-  void (*join_columns)(const tiles_call* call, const char* row, int64_t w, char* to);
-  // Sums of columns from |n| on: sums_of_step with the kernel's type.
-  void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
-              void* sums);
-  // Stores rows [begin, end) of the |sums| [32][32] of columns from |n| on, which it may change.
-  void (*store)(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
-                void* sums);
-  int border;  // the byte of pixels in the padding
-  char* scratch;
-  const char* weights;
-  tiles_layout layout;
-  int64_t n0, n1;
-  int64_t panel;  // bytes from one panel of weights to the next
-  int64_t offsets[kMostTaps];
-};
+#include "kernel/cpu/conv/conv2d_tiles_sums.h"
 
 // ---- the copy of pixels ----
 
@@ -118,86 +63,6 @@ static void find_offsets(tiles_call* call) {
           (phase * l->copied_rows + y / c->stride_h) * l->columns + x / c->stride_w;
       call->offsets[r * columns + s] = l->direct ? y * c->src_h + x * c->src_w : pixel * l->depth;
     }
-}
-
-// ---- sums of a step ----
-
-typedef enum tiles_type { TILES_BF16, TILES_U8S8, TILES_S8S8 } tiles_type;
-
-#define TILES_DOT(type, c, a, b)   \
-  do {                             \
-    if ((type) == TILES_BF16)      \
-      _tile_dpbf16ps(c, a, b);     \
-    else if ((type) == TILES_U8S8) \
-      _tile_dpbusd(c, a, b);       \
-    else                           \
-      _tile_dpbssd(c, a, b);       \
-  } while (0)
-
-CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
-  if (!b->step || b->row >= b->step->count) return;
-  const int end = b->step->count - b->row < b->rows ? b->step->count : b->row + b->rows;
-  call->store(call, b->step, b->n, b->row, end, b->sums);
-  b->row = end;
-}
-
-CARNOT_INLINE void work_beside(const tiles_call* call, tiles_beside* b) {
-  for (int64_t i = 0; i < b->lines; ++i, b->from += 64) _mm_prefetch(b->from, _MM_HINT_T1);
-  store_some(call, b);
-}
-
-// Adds |depth| bytes of K from |a| bytes behind the pixels on.
-CARNOT_INLINE void accumulate(tiles_type type, int groups, int panels, const tiles_call* call,
-                              const tiles_step* s, int64_t a, const char* b, int64_t depth,
-                              tiles_beside* beside) {
-  for (int64_t k = 0; k < depth; k += kTileBytes, b += kPanel * kTileBytes) {
-    _tile_loadd(6, b, 64);
-    _tile_loadd(4, s->a[0] + a + k, s->stride[0]);
-    if (panels > 1) _tile_loadd(7, b + call->panel, 64);
-    if (groups > 1) _tile_loadd(5, s->a[1] + a + k, s->stride[1]);
-    TILES_DOT(type, 0, 4, 6);
-    if (panels > 1) TILES_DOT(type, 1, 4, 7);
-    if (groups > 1) TILES_DOT(type, 2, 5, 6);
-    if (groups > 1 && panels > 1) TILES_DOT(type, 3, 5, 7);
-    work_beside(call, beside);
-  }
-}
-
-// The sums of 32 pixels by 32 columns, four bytes each, to |sums|.
-CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const tiles_call* call,
-                                 const tiles_step* s, const char* b, tiles_beside* beside,
-                                 char* sums) {
-  const int64_t ld = kStepColumns * 4, depth = call->layout.depth;
-  AMX_BARRIER();
-  _tile_zero(0);
-  if (panels > 1) _tile_zero(1);
-  if (groups > 1) _tile_zero(2);
-  if (groups > 1 && panels > 1) _tile_zero(3);
-  for (int64_t k = 0; k < depth; k += kChannelBlock) {
-    const int64_t part = min_i64(kChannelBlock, depth - k);
-    for (int64_t t = 0; t < call->layout.taps; ++t)
-      accumulate(type, groups, panels, call, s, call->offsets[t] + k, b + (t * depth + k) * kPanel,
-                 part, beside);
-  }
-  _tile_stored(0, sums, ld);
-  if (panels > 1) _tile_stored(1, sums + kPanel * 4, ld);
-  if (groups > 1) _tile_stored(2, sums + kGroupRows * ld, ld);
-  if (groups > 1 && panels > 1) _tile_stored(3, sums + kGroupRows * ld + kPanel * 4, ld);
-  AMX_BARRIER();
-}
-
-CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
-                                int64_t n, tiles_beside* beside, void* sums) {
-  const char* b = call->weights + n / kPanel * call->panel;
-  const bool two = call->n1 - n > kPanel;
-  if (s->groups == 2 && two)
-    sums_of_shape(type, 2, 2, call, s, b, beside, sums);
-  else if (s->groups == 2)
-    sums_of_shape(type, 2, 1, call, s, b, beside, sums);
-  else if (two)
-    sums_of_shape(type, 1, 2, call, s, b, beside, sums);
-  else
-    sums_of_shape(type, 1, 1, call, s, b, beside, sums);
 }
 
 // ---- loops ----
