@@ -58,7 +58,7 @@ static inline tiles_conv tiles_conv_of_bf16(const carnot_conv2d_bf16_tiles* p) {
 static inline tiles_conv tiles_conv_of_s8(const carnot_conv2d_s8_tiles* p) {
   const carnot_conv2d_u8s8* c = &p->conv;
   return (tiles_conv){TILES_CONV_FIELDS(c, 1), .element = 1, .in_place = true,
-                      .reads_behind = true};
+                      .windows = p->readable, .reads_behind = true};
 }
 
 typedef struct tiles_layout {
