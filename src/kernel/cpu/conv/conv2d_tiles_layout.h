@@ -19,6 +19,7 @@ enum {
   kLargeCopyBytes = 512 * 1024,  // where the small one holds the pixels under few results
   kFewResults = 256,
   kWeightBytes = 1024 * 1024,      // weights that stay in L2 while all pixels of a block meet them
+  kNearWeightBytes = 48 * 1024,    // weights that stay in L1, or nearly
   kBlockBytes = 256 * 1024,        // of pixels read in place, of a block
   kChannelBlock = 4 * kTileBytes,  // of channels that all taps read while they are in L1
   kLeastColumns = 16,

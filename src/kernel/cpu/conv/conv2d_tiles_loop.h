@@ -197,6 +197,7 @@ static void run_direct(const tiles_call* call, int64_t m0, int64_t m1) {
 static void run_tiles(tiles_call* call, int64_t m0, int64_t m1) {
   call->layout = tiles_layout_of(&call->conv);
   call->panel = call->layout.taps * call->layout.depth * kPanel;
+  call->streams = call->panel / kPanel * (call->n1 - call->n0) > kNearWeightBytes;
   find_offsets(call);
   amx_begin();
   if (call->layout.direct)

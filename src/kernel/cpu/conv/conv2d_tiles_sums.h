@@ -56,6 +56,7 @@ struct tiles_call {
   const char* weights;
   tiles_layout layout;
   int64_t n0, n1;
+  bool streams;   // the weights do not stay in L1
   int64_t panel;  // bytes from one panel of weights to the next
   int64_t offsets[kMostTaps];
 };
@@ -84,14 +85,23 @@ CARNOT_INLINE void work_beside(const tiles_call* call, tiles_beside* b) {
   store_some(call, b);
 }
 
+// Weights that do not stay in L1 are loaded past it, so that the pixels do.
+#define TILES_LOAD_WEIGHTS(streams, tile, from) \
+  do {                                          \
+    if (streams)                                \
+      _tile_stream_loadd(tile, from, 64);       \
+    else                                        \
+      _tile_loadd(tile, from, 64);              \
+  } while (0)
+
 // Adds |depth| bytes of K from |a| bytes behind the pixels on.
-CARNOT_INLINE void accumulate(tiles_type type, int groups, int panels, const tiles_call* call,
-                              const tiles_step* s, int64_t a, const char* b, int64_t depth,
-                              tiles_beside* beside) {
+CARNOT_INLINE void accumulate(tiles_type type, bool streams, int groups, int panels,
+                              const tiles_call* call, const tiles_step* s, int64_t a, const char* b,
+                              int64_t depth, tiles_beside* beside) {
   for (int64_t k = 0; k < depth; k += kTileBytes, b += kPanel * kTileBytes) {
-    _tile_loadd(6, b, 64);
+    TILES_LOAD_WEIGHTS(streams, 6, b);
     _tile_loadd(4, s->a[0] + a + k, s->stride[0]);
-    if (panels > 1) _tile_loadd(7, b + call->panel, 64);
+    if (panels > 1) TILES_LOAD_WEIGHTS(streams, 7, b + call->panel);
     if (groups > 1) _tile_loadd(5, s->a[1] + a + k, s->stride[1]);
     TILES_DOT(type, 0, 4, 6);
     if (panels > 1) TILES_DOT(type, 1, 4, 7);
@@ -102,9 +112,9 @@ CARNOT_INLINE void accumulate(tiles_type type, int groups, int panels, const til
 }
 
 // The sums of 32 pixels by 32 columns, four bytes each, to |sums|.
-CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const tiles_call* call,
-                                 const tiles_step* s, const char* b, tiles_beside* beside,
-                                 char* sums) {
+CARNOT_INLINE void sums_of_shape(tiles_type type, bool streams, int groups, int panels,
+                                 const tiles_call* call, const tiles_step* s, const char* b,
+                                 tiles_beside* beside, char* sums) {
   const int64_t ld = kStepColumns * 4, depth = call->layout.depth;
   AMX_BARRIER();
   _tile_zero(0);
@@ -114,8 +124,8 @@ CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const 
   for (int64_t k = 0; k < depth; k += kChannelBlock) {
     const int64_t part = min_i64(kChannelBlock, depth - k);
     for (int64_t t = 0; t < call->layout.taps; ++t)
-      accumulate(type, groups, panels, call, s, call->offsets[t] + k, b + (t * depth + k) * kPanel,
-                 part, beside);
+      accumulate(type, streams, groups, panels, call, s, call->offsets[t] + k,
+                 b + (t * depth + k) * kPanel, part, beside);
   }
   _tile_stored(0, sums, ld);
   if (panels > 1) _tile_stored(1, sums + kPanel * 4, ld);
@@ -124,18 +134,26 @@ CARNOT_INLINE void sums_of_shape(tiles_type type, int groups, int panels, const 
   AMX_BARRIER();
 }
 
-CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
-                                int64_t n, tiles_beside* beside, void* sums) {
+CARNOT_INLINE void sums_as(tiles_type type, bool streams, const tiles_call* call,
+                           const tiles_step* s, int64_t n, tiles_beside* beside, char* sums) {
   const char* b = call->weights + n / kPanel * call->panel;
   const bool two = call->n1 - n > kPanel;
   if (s->groups == 2 && two)
-    sums_of_shape(type, 2, 2, call, s, b, beside, sums);
+    sums_of_shape(type, streams, 2, 2, call, s, b, beside, sums);
   else if (s->groups == 2)
-    sums_of_shape(type, 2, 1, call, s, b, beside, sums);
+    sums_of_shape(type, streams, 2, 1, call, s, b, beside, sums);
   else if (two)
-    sums_of_shape(type, 1, 2, call, s, b, beside, sums);
+    sums_of_shape(type, streams, 1, 2, call, s, b, beside, sums);
   else
-    sums_of_shape(type, 1, 1, call, s, b, beside, sums);
+    sums_of_shape(type, streams, 1, 1, call, s, b, beside, sums);
+}
+
+CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
+                                int64_t n, tiles_beside* beside, void* sums) {
+  if (call->streams)
+    sums_as(type, true, call, s, n, beside, sums);
+  else
+    sums_as(type, false, call, s, n, beside, sums);
 }
 
 #endif  // CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_SUMS_H_
