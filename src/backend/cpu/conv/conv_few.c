@@ -110,11 +110,18 @@ static void few_part(void* argument, int64_t part) {
   const few_run* run = argument;
   const carnot_conv_params* p = run->step->params;
   const carnot_window_geometry* geometry = &run->state->geometry;
-  carnot_conv2d_few_f32 conv = {
-      CARNOT_WINDOW_FIELDS(geometry), .c = geometry->c,         .k = geometry->k,
-      .src = run->inputs[0].data,     .src_n = geometry->src_n, .src_c = run->state->src_c,
-      .src_h = geometry->src_h,       .src_w = geometry->src_w, .weights = run->step->constants[0],
-      .dst = run->outputs[0].data,    .ld = geometry->ld};
+  carnot_conv2d_few_f32 conv = {CARNOT_WINDOW_FIELDS(geometry),
+                                .c = geometry->c,
+                                .k = geometry->k,
+                                .src = run->inputs[0].data,
+                                .src_n = geometry->src_n,
+                                .src_c = run->state->src_c,
+                                .src_h = geometry->src_h,
+                                .src_w = geometry->src_w,
+                                .weights = run->step->constants[0],
+                                .dst = run->outputs[0].data,
+                                .ld = geometry->ld,
+                                .dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16};
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             p->has_bias ? run->step->constants[1] : NULL, &conv.epilogue);
   const int64_t row0 = part * run->state->rows_per_part;
