@@ -1,9 +1,10 @@
 // Writes a run of steps into a cache, at a place of its own for each sample.
 //   y[b, .., write_indices[b] + s, ..] = update[b, .., s, ..], elsewhere y = cache
-// |cache| [B, .., C, ..] and |update| [B, .., S, ..] along |axis|; write_indices [B] int64, absent: 0.
-// Input 3, one number: y is at least that long on |axis|; places that neither fills are 0.
-// Linear: write_indices[b] in [0, C' - S], C' the length of y, else INVALID_ARGUMENT; circular: modulo
-// C'. Source: ONNX TensorScatter-24; input 3: present_key of com.microsoft GroupQueryAttention-1.
+// |cache| [B, .., C, ..] and |update| [B, .., S, ..] along |axis|; write_indices [B] int64, absent:
+// 0. Input 3, one number: y is at least that long on |axis|; places that neither fills are 0.
+// Linear: write_indices[b] in [0, C' - S], C' the length of y, else INVALID_ARGUMENT; circular:
+// modulo C'. Source: ONNX TensorScatter-24; input 3: present_key of com.microsoft
+// GroupQueryAttention-1.
 #include "ops/strided_copy.h"
 #include "ops/util.h"
 

@@ -71,14 +71,14 @@ static void read_lengths(onnx_import* n, group_query* g) {
   const int64_t flat = -1;
   g->batch = import_shape_part(&n->node, g->q, 0, 1);
   g->length = import_shape_part(&n->node, g->q, 1, 2);
-  carnot_value* last = import_cast(
-      &n->node, import_reshape_to(&n->node, onnx_need(n, 5), &flat, 1), CARNOT_DTYPE_I64);
+  carnot_value* last = import_cast(&n->node, import_reshape_to(&n->node, onnx_need(n, 5), &flat, 1),
+                                   CARNOT_DTYPE_I64);
   const int64_t one = 1;
   carnot_value* fresh =
       import_binary(&n->node, CARNOT_FN_SUB, g->length, import_ints(&n->node, &one, 1));
-  g->past = import_binary(&n->node, CARNOT_FN_MAX,
-                          import_binary(&n->node, CARNOT_FN_SUB, last, fresh),
-                          import_int(&n->node, 0));
+  g->past =
+      import_binary(&n->node, CARNOT_FN_MAX, import_binary(&n->node, CARNOT_FN_SUB, last, fresh),
+                    import_int(&n->node, 0));
   g->lengths = import_binary(&n->node, CARNOT_FN_ADD, g->past, g->length);
 }
 
@@ -172,12 +172,11 @@ static void handle_group_query(onnx_import* n) {
   if (softcap != 0) carnot_attrs_set_float(&attrs, n->node.arena, "softcap", softcap);
   // The window counts the query's own position.
   if (window > 0) carnot_attrs_set_int(&attrs, n->node.arena, "left_window_size", window - 1);
-  carnot_value* inputs[7] = {to_heads(n, g.q, g.heads), g.k, g.v, onnx_in(n, 10), NULL, NULL,
+  carnot_value* inputs[7] = {to_heads(n, g.q, g.heads),       g.k, g.v, onnx_in(n, 10), NULL, NULL,
                              onnx_in(n, 3) ? g.lengths : NULL};
   carnot_value* y = NULL;
   import_emit(&n->node, CARNOT_OP_ATTENTION, &attrs, inputs, 7, &y, 1);
-  n->outputs[0] =
-      import_reshape_to(&n->node, import_transpose(&n->node, y, kBack, 4), kFlat, 3);
+  n->outputs[0] = import_reshape_to(&n->node, import_transpose(&n->node, y, kBack, 4), kFlat, 3);
   if (n->output_count > 1) n->outputs[1] = g.k;
   if (n->output_count > 2) n->outputs[2] = g.v;
 }
