@@ -64,6 +64,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_fuse_qkv_projections, false, false},
     {"fuse_attention", "recognises scaled dot-product attention", carnot_pass_fuse_attention, false,
      false},
+    {"fuse_cached_attention", "fuses Attention with cache, rotary embedding and heads",
+     carnot_pass_fuse_cached_attention, false, false},
     {"sink_reshapes", "moves reshapes of GEMM results below element-wise readers",
      carnot_pass_sink_reshapes, false, false},
     {"apply_layer_precision", "rounds where layers were asked to compute in FP16 or BF16",

@@ -8,7 +8,7 @@ typedef struct group_query {
   int64_t heads, kv_heads, size;  // size -1: not known while importing
   carnot_value *q, *k, *v;        // [B,S,heads size]
   carnot_value *past, *lengths;   // [B] int64: tokens before the new ones, and with them
-  carnot_value *batch, *length;   // [1] int64
+  carnot_value* length;           // [1] int64: S
 } group_query;
 
 static void refuse_options(onnx_import* n) {
@@ -69,8 +69,7 @@ static void read_operands(onnx_import* n, group_query* g) {
 
 static void read_lengths(onnx_import* n, group_query* g) {
   const int64_t flat = -1;
-  g->batch = import_shape_part(&n->node, g->q, 0, 1);
-  g->length = import_shape_part(&n->node, g->q, 1, 2);
+  g->length = import_shape_part(&n->node, onnx_need(n, 0), 1, 2);
   carnot_value* last = import_cast(&n->node, import_reshape_to(&n->node, onnx_need(n, 5), &flat, 1),
                                    CARNOT_DTYPE_I64);
   const int64_t one = 1;
