@@ -165,6 +165,17 @@ static carnot_status* cached_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
+// Caches are full.
+static void cached_fill(const carnot_step_view* step, const void* state,
+                        const carnot_operand* inputs) {
+  const carnot_cached_attention_params* p = step->params;
+  const carnot_cached_attention_sizes* s = state;
+  for (int64_t b = 0; b < s->batch; b++) {
+    if (p->lengths >= 0) ((int64_t*)inputs[p->lengths].data)[b] = s->total;
+    if (p->write_indices >= 0) ((int64_t*)inputs[p->write_indices].data)[b] = s->total - s->fresh;
+  }
+}
+
 static void cached_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   char reason[256];
   carnot_cached_attention_params p;
@@ -183,4 +194,4 @@ static void cached_work(const carnot_problem* problem, double* out_flops, double
 CARNOT_CPU_TACTICS(cached_attention_f32, .anchor = CARNOT_OP_ATTENTION, .empty_inputs = true,
                    .reject = cached_reject, .prepare = cached_prepare,
                    .validate = carnot_cached_attention_check, .configure = cached_configure,
-                   .run = cached_run, .work = cached_work);
+                   .run = cached_run, .fill = cached_fill, .work = cached_work);
