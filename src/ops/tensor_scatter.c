@@ -76,7 +76,7 @@ static carnot_status* run_tensor_scatter(carnot_call* call) {
           inner = carnot_dims_count(dims + axis + 1, x->rank - axis - 1);
   int64_t size = dims[axis], before = x->dims[axis], steps = u->dims[axis];
   size_t bytes = (size_t)carnot_dtype_bits(x->dtype) / 8;
-  for (int64_t o = 0; o < outer; o++) {
+  for (int64_t o = 0; o < outer && y->data != x->data; o++) {  // one buffer keeps what it holds
     carnot_copy_elements(x->dtype, y->data, o * size * inner, x->data, o * before * inner,
                          before * inner);
     if (size > before)

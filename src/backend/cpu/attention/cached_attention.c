@@ -165,6 +165,14 @@ static carnot_status* cached_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
+// A cache that keeps its size may be its own result: new rows are written, and the rest stays.
+static bool cached_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_cached_attention_params* p = step->params;
+  return p->cache == CARNOT_CACHE_SCATTER &&
+         (((int32_t)input == p->past_k && (int32_t)output == p->present_k) ||
+          ((int32_t)input == p->past_v && (int32_t)output == p->present_v));
+}
+
 // Caches are full.
 static void cached_fill(const carnot_step_view* step, const void* state,
                         const carnot_operand* inputs) {
@@ -194,4 +202,5 @@ static void cached_work(const carnot_problem* problem, double* out_flops, double
 CARNOT_CPU_TACTICS(cached_attention_f32, .anchor = CARNOT_OP_ATTENTION, .empty_inputs = true,
                    .reject = cached_reject, .prepare = cached_prepare,
                    .validate = carnot_cached_attention_check, .configure = cached_configure,
-                   .run = cached_run, .fill = cached_fill, .work = cached_work);
+                   .run = cached_run, .fill = cached_fill, .may_share = cached_may_share,
+                   .work = cached_work);

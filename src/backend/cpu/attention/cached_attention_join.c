@@ -21,32 +21,18 @@ static carnot_status* check_positions(const carnot_cached_attention_run* run,
   return NULL;
 }
 
-// A past that grows moves its rows, so its result needs memory of its own.
-static carnot_status* check_shared(const carnot_cached_attention_run* run, int32_t past,
-                                   int32_t present) {
-  if (past < 0 || present < 0 || run->inputs[past].data != run->outputs[present].data ||
-      !run->inputs[past].data || run->s->total == run->s->past)
-    return NULL;
-  return CARNOT_ERROR(INVALID_ARGUMENT,
-                      "a cache of %lld rows and its result of %lld share memory; only a cache that "
-                      "keeps its size may be its own result",
-                      (long long)run->s->past, (long long)run->s->total);
-}
-
 carnot_status* carnot_cached_attention_check_values(const carnot_cached_attention_run* run) {
   const carnot_cached_attention_sizes* s = run->s;
   const carnot_cached_attention_params* p = run->p;
   for (int64_t b = 0; b < s->batch; b++) {
     const int64_t length = carnot_cached_length(run, b), at = index_of(run, p->write_indices, b);
-    CARNOT_CHECK(length >= 0 && length <= s->total, INVALID_ARGUMENT,
-                 "nonpad_kv_seqlen[%lld] is %lld; 0 to %lld is required", (long long)b,
-                 (long long)length, (long long)s->total);
     CARNOT_CHECK(p->cache != CARNOT_CACHE_SCATTER || (at >= 0 && at <= s->total - s->fresh),
                  INVALID_ARGUMENT, "%lld steps from place %lld of sample %lld do not fit into %lld",
                  (long long)s->fresh, (long long)at, (long long)b, (long long)s->total);
+    CARNOT_CHECK(length >= 0 && length <= s->total, INVALID_ARGUMENT,
+                 "nonpad_kv_seqlen[%lld] is %lld; 0 to %lld is required", (long long)b,
+                 (long long)length, (long long)s->total);
   }
-  CARNOT_TRY(check_shared(run, p->past_k, p->present_k));
-  CARNOT_TRY(check_shared(run, p->past_v, p->present_v));
   CARNOT_TRY(check_positions(run, &p->q));
   return check_positions(run, &p->k);
 }
