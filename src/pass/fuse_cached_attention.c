@@ -1,5 +1,5 @@
 // Fuses operator Attention with what decoders write around it into one region, where a kernel takes
-// it: the TensorScatter nodes that write its keys and values into caches, the rotary embedding of
+// it: the nodes that write or append its keys and values to caches, the rotary embedding of
 // queries and keys, the transposes, reshapes and slices between projections and heads, and those of
 // the result. Where no kernel takes the whole, Attention stays alone.
 #include "pass/pass.h"
@@ -53,13 +53,21 @@ static carnot_value* take_source(match* m, carnot_node* reader, int input) {
   return value;
 }
 
+// A cache that is written into, or appended to.
+static bool is_cache(const carnot_node* node) {
+  if (node->op == CARNOT_OP_TENSOR_SCATTER) return true;
+  if (node->op != CARNOT_OP_CONCAT || node->input_count != 2) return false;
+  int64_t axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
+  return node->outputs[0]->type.rank == 4 && (axis == 2 || axis == -2);
+}
+
 // The same of keys or values, whose cache is taken, too. The cache may be a result of the block.
 static carnot_value* take_cached(match* m, carnot_node* attention, int input) {
-  carnot_node* scatter = attention->inputs[input]->producer;
-  if (!scatter || scatter->op != CARNOT_OP_TENSOR_SCATTER || scatter->block != attention->block ||
-      scatter->outputs[0]->use_count != 1 || !take(m, scatter))
+  carnot_node* cache = attention->inputs[input]->producer;
+  if (!cache || !is_cache(cache) || cache->block != attention->block ||
+      cache->outputs[0]->use_count != 1 || !take(m, cache))
     return take_source(m, attention, input);
-  return take_source(m, scatter, 1);
+  return take_source(m, cache, 1);
 }
 
 // Takes the split that queries, keys and values are the parts of.

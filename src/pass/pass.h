@@ -110,6 +110,12 @@ carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
 // Fuses scaled dot-product attention into one region where a kernel takes it.
 carnot_status* carnot_pass_fuse_attention(carnot_graph* graph,
                                           const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises the rotary embedding of heads from its parts (CPU).
+carnot_status* carnot_pass_fuse_rotary(carnot_graph* graph,
+                                       const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises attention over caches, or over heads that queries share, from its parts (CPU).
+carnot_status* carnot_pass_compose_attention(carnot_graph* graph,
+                                             const carnot_pass_options* options) CARNOT_MUST_USE;
 // Fuses Attention with its cache, rotary embedding and heads into one region where a kernel takes
 // it.
 carnot_status* carnot_pass_fuse_cached_attention(

@@ -199,6 +199,13 @@ static const char* read_cached(reader* r, uint32_t local, uint32_t past, uint32_
     why = read_input(r, input_of(node, 2), CARNOT_DTYPE_I64, "write_indices", &p->write_indices);
     if (why) return why;
   }
+  if (node && node->op == CARNOT_OP_CONCAT && node->input_count == 2) {
+    int64_t axis = int_attr(node, "axis");
+    if (p->cache != CARNOT_CACHE_NONE) return "two pasts";
+    if (axis != 2 && axis != -2) return because(r, "a concat along axis %lld", (long long)axis);
+    p->cache = CARNOT_CACHE_CONCAT;
+    past = node->inputs[0], present = node->outputs[0], local = node->inputs[1];
+  }
   *out_present = output_of(r, present);
   why = read_input(r, past, CARNOT_DTYPE_F32, "the past", out_past);
   return why ? why : read_source(r, local, p->kv_heads, size, source);
@@ -266,6 +273,7 @@ static const char* read_scores(reader* r, const carnot_plan_node* node,
                  : (float)(1 / sqrt((double)p->size));
   p->softcap = (float)carnot_attr_float(row, &node->attrs, "softcap");
   p->causal = int_attr(node, "is_causal") != 0;
+  p->starts_behind = input_of(node, 4) != CARNOT_PLAN_NONE;
   p->left = int_attr(node, "left_window_size"), p->right = int_attr(node, "right_window_size");
   return NULL;
 }

@@ -35,6 +35,7 @@ typedef struct carnot_cached_attention_params {
   int32_t cache;  // carnot_cache_kind
   int32_t past_k, past_v, write_indices;
   int32_t mask, lengths;
+  int32_t starts_behind;  // without lengths the first query is at the place behind the past, not 0
   int32_t y, present_k, present_v;  // outputs
   int32_t y_layout;                 // carnot_heads_layout
   int32_t causal;

@@ -57,7 +57,7 @@ static inline int64_t carnot_cached_length(const carnot_cached_attention_run* ru
 }
 static inline int64_t carnot_cached_offset(const carnot_cached_attention_run* run, int64_t b) {
   if (run->p->lengths >= 0) return carnot_cached_length(run, b) - run->s->rows;
-  return run->p->cache == CARNOT_CACHE_CONCAT ? run->s->past : 0;
+  return run->p->starts_behind ? run->s->past : 0;
 }
 
 #endif  // CARNOT_BACKEND_CPU_ATTENTION_CACHED_ATTENTION_H_
