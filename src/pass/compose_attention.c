@@ -160,8 +160,7 @@ static bool fits(const match* m, const carnot_value* y) {
          q->dims[1].bits % k->dims[1].bits == 0 && carnot_sym_same(q->dims[0], k->dims[0]) &&
          carnot_sym_same(q->dims[3], k->dims[3]) && carnot_sym_same(q->dims[0], v->dims[0]) &&
          carnot_sym_same(y->type.dims[1], q->dims[1]) &&
-         carnot_sym_same(y->type.dims[3], v->dims[3]) &&
-         (is_cached(m->k) || is_cached(m->v));
+         carnot_sym_same(y->type.dims[3], v->dims[3]) && (is_cached(m->k) || is_cached(m->v));
 }
 
 static bool read(carnot_node* matmul, match* out) {
