@@ -1,9 +1,8 @@
 // Writing at indices that are data, into a copy of the input.
 //   scatter_elements y[i with i_axis = indices[i]] ∘= updates[i] · scatter_nd y[indices[k..], c..]
-//   ∘= updates[k.., c..] with ∘ none (the last one stays), add, mul, max or min tensor_scatter: a
-//   run of steps written into a cache on one axis, at a place of its own for each sample
+//   ∘= updates[k.., c..] with ∘ none (the last one stays), add, mul, max or min
 // Negative indices count from the end; any other outside [-d, d) is INVALID_ARGUMENT with index and
-// limit. Source: ONNX ScatterElements-18, ScatterND-18, TensorScatter-24.
+// limit. Source: ONNX ScatterElements-18, ScatterND-18.
 #include <math.h>
 
 #include "ops/indices.h"
@@ -62,9 +61,8 @@ static void write_run(reduction how, const carnot_tensor* dst, int64_t to, const
 // The first input's type; the updates must have its data type.
 static carnot_status* infer_scatter(carnot_infer* infer) {
   const carnot_type *x, *updates;
-  int last = infer->row == &carnot_op_tensor_scatter ? 1 : 2;
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
-  CARNOT_TRY(carnot_infer_tensor(infer, last, &updates));
+  CARNOT_TRY(carnot_infer_tensor(infer, 2, &updates));
   CARNOT_CHECK(x->dtype == updates->dtype || !x->dtype || !updates->dtype, INVALID_MODEL,
                "updates have type %s, the input %s", carnot_dtype_name(updates->dtype),
                carnot_dtype_name(x->dtype));
@@ -136,57 +134,12 @@ static carnot_status* run_scatter_nd(carnot_call* call) {
   return NULL;
 }
 
-static carnot_status* run_tensor_scatter(carnot_call* call) {
-  const carnot_tensor *x = carnot_call_in(call, 0), *u = carnot_call_in(call, 1),
-                      *write_indices = carnot_call_in(call, 2);
-  carnot_tensor* y = carnot_call_out(call, 0);
-  if (!y) return NULL;
-  int axis;
-  CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  bool circular = carnot_call_is(call, "mode", "circular");
-  CARNOT_CHECK(circular || carnot_call_is(call, "mode", "linear"), INVALID_MODEL,
-               "mode must be linear or circular");
-  CARNOT_CHECK(axis > 0 && u->rank == x->rank, INVALID_MODEL, "axis %d of ranks %d and %d", axis,
-               x->rank, u->rank);
-  for (int d = 0; d < x->rank; d++) {
-    CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]), INVALID_MODEL,
-                 "dimension %d: cache %lld, update %lld", d, (long long)x->dims[d],
-                 (long long)u->dims[d]);
-  }
-  CARNOT_CHECK(!write_indices || carnot_tensor_count(write_indices) == x->dims[0], INVALID_MODEL,
-               "%lld write indices for %lld samples", (long long)carnot_tensor_count(write_indices),
-               (long long)x->dims[0]);
-  carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
-  int64_t outer = carnot_dims_count(x->dims, axis),
-          inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
-  int64_t size = x->dims[axis], steps = u->dims[axis];
-  for (int64_t o = 0; o < outer && steps; o++) {
-    int64_t sample = o / (outer / x->dims[0]);
-    int64_t start = write_indices
-                        ? carnot_load_i64(write_indices->dtype, write_indices->data, (size_t)sample)
-                        : 0;
-    if (circular) start = ((start % size) + size) % size;
-    CARNOT_CHECK(circular || (start >= 0 && start <= size - steps), INVALID_ARGUMENT,
-                 "%lld steps from place %lld of sample %lld do not fit into %lld", (long long)steps,
-                 (long long)start, (long long)sample, (long long)size);
-    for (int64_t s = 0; s < steps; s++) {
-      int64_t at = circular ? (start + s) % size : start + s;
-      carnot_copy_elements(x->dtype, y->data, (o * size + at) * inner, u->data,
-                           (o * steps + s) * inner, inner);
-    }
-  }
-  return NULL;
-}
-
 static const carnot_attr_spec kElements[] = {
     {"axis", CARNOT_ATTR_INT, false, 0, NULL, NULL},
     CARNOT_SPEC_WORD("reduction", "none", "none add mul max min"),
     {0}};
 static const carnot_attr_spec kNd[] = {
     CARNOT_SPEC_WORD("reduction", "none", "none add mul max min"), {0}};
-static const carnot_attr_spec kCache[] = {{"axis", CARNOT_ATTR_INT, false, -2, NULL, NULL},
-                                          CARNOT_SPEC_WORD("mode", "linear", "linear circular"),
-                                          {0}};
 
 const carnot_op_row carnot_op_scatter_elements = {
     .name = "scatter_elements",
@@ -211,16 +164,4 @@ const carnot_op_row carnot_op_scatter_nd = {
     .reference = run_scatter_nd,
     .source = "ONNX ScatterND-18",
     .layer_type = "SCATTER",
-};
-const carnot_op_row carnot_op_tensor_scatter = {
-    .name = "tensor_scatter",
-    .min_inputs = 2,
-    .max_inputs = 3,
-    .min_outputs = 1,
-    .max_outputs = 1,
-    .attrs = kCache,
-    .infer = infer_scatter,
-    .reference = run_tensor_scatter,
-    .source = "ONNX TensorScatter-24",
-    .layer_type = "KVCACHE_UPDATE",
 };

@@ -1,5 +1,6 @@
 // Common subexpression elimination: merges nodes of equal operator, attributes and inputs in one
-// block.
+// block, and nodes whose results are known to be the same integers, as sizes of layers that lie one
+// behind the other.
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -44,7 +45,26 @@ static bool same_node(const carnot_node* a, const carnot_node* b) {
   return true;
 }
 
+// The only result of |node| where its elements are known expressions, else NULL.
+static const carnot_value* known_integers(const carnot_node* node) {
+  const carnot_value* value = node->output_count == 1 ? node->outputs[0] : NULL;
+  return value && value->syms && value->sym_count ? value : NULL;
+}
+
+static bool same_integers(const carnot_value* a, const carnot_value* b) {
+  return a && b && a->type.dtype == b->type.dtype && carnot_same_dims(&a->type, &b->type) &&
+         a->sym_count == b->sym_count &&
+         memcmp(a->syms, b->syms, a->sym_count * sizeof(*a->syms)) == 0;
+}
+
+static bool same_result(const carnot_node* a, const carnot_node* b) {
+  return same_node(a, b) ||
+         (a->precision == b->precision && same_integers(known_integers(a), known_integers(b)));
+}
+
 static uint64_t hash_node(const carnot_node* node) {
+  const carnot_value* known = known_integers(node);
+  if (known) return carnot_hash(known->syms, known->sym_count * sizeof(*known->syms), /*seed=*/0);
   uint64_t h = (uint64_t)node->op * 31 + (uint64_t)node->input_count;
   for (int i = 0; i < node->input_count; i++) {
     const carnot_value* value = node->inputs[i];
@@ -68,7 +88,7 @@ static carnot_status* merge_block(carnot_block* block, void* user) {
         (CARNOT_OP_RANDOM | CARNOT_OP_CONTROL | CARNOT_OP_SIDE_EFFECT))
       continue;
     size_t at = hash_node(node) & (slot_count - 1);
-    while (slots[at] && !same_node(slots[at], node)) at = (at + 1) & (slot_count - 1);
+    while (slots[at] && !same_result(slots[at], node)) at = (at + 1) & (slot_count - 1);
     if (!slots[at]) {
       slots[at] = node;
       continue;

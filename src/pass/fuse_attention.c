@@ -353,31 +353,6 @@ static bool take_all(match* m, carnot_node* matmul) {
   return !rows || take(m, next);
 }
 
-// Positions of the nodes of |block| by id, of those with ids below |id_count|.
-static carnot_status* number_nodes(const carnot_block* block, uint32_t id_count,
-                                   uint32_t** out_positions) {
-  void* memory;
-  CARNOT_TRY(carnot_arena_try(&block->graph->arena, id_count + 1, sizeof(uint32_t),
-                              "the order of nodes", &memory));
-  uint32_t next = 0;
-  *out_positions = memory;
-  for (const carnot_node* node = block->first; node; node = node->next)
-    (*out_positions)[node->id] = next++;
-  return NULL;
-}
-
-// Brings the nodes of the match into the order of the block. All are of the block as it was
-// numbered: regions, which are added since, match nothing.
-static void put_in_order(match* m, const uint32_t* positions) {
-  for (int i = 1; i < m->count; i++) {
-    carnot_node* node = m->nodes[i];
-    int at = i;
-    for (; at && positions[m->nodes[at - 1]->id] > positions[node->id]; at--)
-      m->nodes[at] = m->nodes[at - 1];
-    m->nodes[at] = node;
-  }
-}
-
 // The MatMul of softmax's result |p| and the values, behind a guard and conversions.
 static carnot_node* values_matmul(const carnot_value* p) {
   for (size_t u = 0; u < p->use_count; u++) {
@@ -400,7 +375,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   CARNOT_TRY(carnot_arena_status(&block->graph->arena));
   if (!count) return NULL;
   uint32_t* positions;
-  CARNOT_TRY(number_nodes(block, block->graph->node_count, &positions));
+  CARNOT_TRY(carnot_block_positions(block, &positions));
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
     if (node->op == CARNOT_OP_SOFTMAX) softmaxes[count++] = node;
@@ -412,8 +387,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
     CARNOT_TRY(m.status);
     if (!is_whole) undo_cuts(&m);
     if (!is_whole) continue;
-    if (m.cut_count) CARNOT_TRY(number_nodes(block, block->graph->node_count, &positions));
-    put_in_order(&m, positions);
+    if (m.cut_count) CARNOT_TRY(carnot_block_positions(block, &positions));
+    carnot_sort_nodes(m.nodes, m.count, positions);
     if (carnot_pass_accepts(user, m.nodes, m.count))
       CARNOT_TRY(carnot_fuse(m.nodes, m.count, NULL));
     else

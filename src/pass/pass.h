@@ -110,6 +110,16 @@ carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
 // Fuses scaled dot-product attention into one region where a kernel takes it.
 carnot_status* carnot_pass_fuse_attention(carnot_graph* graph,
                                           const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises the rotary embedding of heads from its parts (CPU).
+carnot_status* carnot_pass_fuse_rotary(carnot_graph* graph,
+                                       const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises attention over caches, or over heads that queries share, from its parts (CPU).
+carnot_status* carnot_pass_compose_attention(carnot_graph* graph,
+                                             const carnot_pass_options* options) CARNOT_MUST_USE;
+// Fuses Attention with its cache, rotary embedding and heads into one region where a kernel takes
+// it.
+carnot_status* carnot_pass_fuse_cached_attention(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
 // Folds padding with zeros before a convolution into its own padding.
 carnot_status* carnot_pass_fold_pads(carnot_graph* graph,
                                      const carnot_pass_options* options) CARNOT_MUST_USE;
@@ -197,6 +207,12 @@ carnot_status* carnot_each_block(carnot_block* block,
 // |node| computes what |last| did from its own inputs: absorbs |last| and the nodes between, which
 // nothing else reads. To be called before readers of |last| are moved to |node|.
 void carnot_absorb_pattern(carnot_node* node, carnot_node* last);
+// Positions of the nodes of |block| by id, from the graph's arena. Nodes that are added later have
+// none.
+carnot_status* carnot_block_positions(const carnot_block* block,
+                                      uint32_t** out_positions) CARNOT_MUST_USE;
+// Brings |nodes|, all of the block as it was numbered, into its order.
+void carnot_sort_nodes(carnot_node** nodes, int count, const uint32_t* positions);
 // Replaces |nodes| (of one block, in order) by one REGION node in the position of the last. Its
 // outputs are the values that other nodes or the block's results read. |out_node| may be NULL.
 carnot_status* carnot_fuse(carnot_node* const* nodes, int count,

@@ -225,3 +225,24 @@ carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dt
   carnot_value_keep_range(*out, from);
   return NULL;
 }
+
+carnot_status* carnot_block_positions(const carnot_block* block, uint32_t** out_positions) {
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(&block->graph->arena, block->graph->node_count + 1, sizeof(uint32_t),
+                              "the order of nodes", &memory));
+  uint32_t next = 0;
+  *out_positions = memory;
+  for (const carnot_node* node = block->first; node; node = node->next)
+    (*out_positions)[node->id] = next++;
+  return NULL;
+}
+
+void carnot_sort_nodes(carnot_node** nodes, int count, const uint32_t* positions) {
+  for (int i = 1; i < count; i++) {
+    carnot_node* node = nodes[i];
+    int at = i;
+    for (; at && positions[nodes[at - 1]->id] > positions[node->id]; at--)
+      nodes[at] = nodes[at - 1];
+    nodes[at] = node;
+  }
+}

@@ -184,6 +184,10 @@ carnot_status* carnot_place_value(carnot_context* context, uint32_t value,
 // planned for the shapes that are set.
 carnot_status* carnot_place_dynamic(carnot_context* context,
                                     carnot_memory_space memory) CARNOT_MUST_USE;
+// Outputs that the user gave the memory of an input: allowed where the input was read before, or
+// where the step that writes the output updates it in place (carnot_tactic.may_share).
+// INVALID_ARGUMENT names both.
+carnot_status* carnot_check_shared_buffers(const carnot_context* context) CARNOT_MUST_USE;
 // Asks the allocator of output |binding| for |bytes|; OUT_OF_MEMORY when it gives none.
 carnot_status* carnot_ask_allocator(carnot_context* context, uint32_t binding, size_t bytes,
                                     void** out_data) CARNOT_MUST_USE;

@@ -227,6 +227,7 @@ static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
 static carnot_status* place_all(carnot_context* context) {
   for (uint32_t i = 0; i < context->plan->value_count; i++)
     CARNOT_TRY(carnot_place_value(context, i, 0));
+  CARNOT_TRY(carnot_check_shared_buffers(context));
   const carnot_plan_block* main = &context->plan->blocks[0];
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
     if (!context->steps[i].late) carnot_fill_operands(context, i);

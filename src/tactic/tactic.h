@@ -194,6 +194,12 @@ struct carnot_tactic {
   // Packed constants come through |step|; their operands have data NULL.
   carnot_status* (*run)(const carnot_step_view* step, void* state, const carnot_operand* inputs,
                         const carnot_operand* outputs, void* workspace, carnot_executor* executor);
+  // Optional. True when output |output| may be written in the memory of input |input|, of the same
+  // size, which nothing reads afterwards: a cache that is updated in place.
+  bool (*may_share)(const carnot_step_view* step, uint32_t input, uint32_t output);
+  // Optional. For timing: writes values into |inputs|, which hold small numbers and integers 0,
+  // where the work depends on them (lengths). Called after configure.
+  void (*fill)(const carnot_step_view* step, const void* state, const carnot_operand* inputs);
   // Optional. Floating-point operations and bytes moved at the problem's dimensions, for the
   // roofline. Without it the bytes of all operands are counted.
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);

@@ -71,6 +71,45 @@ class Cases:
         self.count += write(self.out / name, model, feeds, tolerance)
 
 
+def write_group_query(c: Cases) -> None:
+    """4 query heads over 2 of 16: grown and shared caches, sequences of different lengths, packed operands, windows."""
+    heads, kv, size = 4, 2, 16
+    cosines, sines = rand(40, size // 2), rand(40, size // 2)
+
+    def case(name: str, batch: int, length: int, past: list[int], capacity: int = 0, packed: bool = False, rotary: int = -1,
+             bias: bool = False, **attributes) -> None:
+        rows = capacity or max(past)
+        total = max(past) + length
+        q, k, v = (rand(batch, length, n * size) for n in (heads, kv, kv))
+        parts = [np.concatenate([q, k, v], -1), None, None] if packed else [q, k, v]
+        caches = [rand(batch, kv, rows, size) for _ in range(2)]
+        for cache in caches:
+            for row, count in zip(cache, past):
+                row[:, count:] = 0  # ONNX Runtime writes zeros there
+        lengths = [np.array([p + length - 1 for p in past], np.int32), np.array(total, np.int32)]
+        tables = [cosines, sines] if rotary >= 0 else [None, None]
+        if rotary >= 0:
+            attributes |= {"do_rotary": 1, "rotary_interleaved": rotary}
+        more = [None, rand(1, heads, length, total)] if bias else []
+        c.add(f"gqa_{name}", "GroupQueryAttention", [*parts, *caches, *lengths, *tables, *more], outputs=3, constant=(6,),
+              num_heads=heads, kv_num_heads=kv, **attributes)
+
+    case("prompt", 2, 5, [0, 0])
+    case("token", 1, 1, [6])
+    case("token_shared", 1, 1, [6], capacity=12)
+    case("tokens_shared", 1, 3, [6], capacity=12)
+    case("lengths", 2, 1, [9, 4], capacity=10)
+    case("prompt_shared", 1, 5, [0], capacity=8, packed=True, rotary=0)
+    case("packed", 1, 1, [7], packed=True)
+    case("rotary", 1, 1, [7], rotary=0)
+    case("rotary_interleaved", 2, 1, [7, 3], capacity=9, rotary=1, packed=True)
+    case("window", 1, 4, [7], local_window_size=3)
+    case("window_token", 1, 1, [20], capacity=24, local_window_size=6, rotary=0)
+    case("softcap", 1, 2, [7], softcap=2.5, scale=0.4)
+    case("bias", 1, 2, [7], bias=True)
+    case("long", 1, 1, [700], capacity=800)
+
+
 def write_microsoft(out: pathlib.Path) -> int:
     c = Cases(out)
     x, w, b = rand(2, 3, 9, 9), rand(4, 3, 3, 3), rand(4)
@@ -146,6 +185,7 @@ def write_microsoft(out: pathlib.Path) -> int:
         c.add(f"rotary_{interleaved}", "RotaryEmbedding", [rand(2, 4, 5, 8), positions, rand(16, 4), rand(16, 4)],
               interleaved=interleaved)
     c.add("rotary_offset", "RotaryEmbedding", [rand(2, 5, 32), np.array([3], np.int64), rand(16, 4), rand(16, 4)])
+    write_group_query(c)
     c.add("nhwc_max_pool", "NhwcMaxPool", [q(2, 6, 6, 3)], kernel_shape=[2, 2], strides=[2, 2])
     boxes = np.array([[0, 0, 1, 1], [0.2, 0.9, 0.7, 0.1], [-0.3, 0.25, 1.2, 0.8]], np.float32)
     for mode, size in (("bilinear", (5, 4)), ("nearest", (1, 7))):

@@ -114,6 +114,7 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
   if (c->tactic->configure)
     CARNOT_TRY(c->tactic->configure(&b->view, b->operands, b->operands + p->input_count, b->state,
                                     &workspace));
+  if (c->tactic->fill) c->tactic->fill(&b->view, b->state, b->operands);
   return own(b, workspace, &b->workspace);
 }
 

@@ -168,6 +168,34 @@ static carnot_status* enumerate_table(carnot_builder* builder, const carnot_cand
   return NULL;
 }
 
+static bool is_candidate(const carnot_candidate_set* set, const carnot_tactic* tactic) {
+  for (uint32_t i = 0; i < set->count; i++)
+    if (set->items[i].tactic == tactic) return true;
+  return false;
+}
+
+carnot_status* carnot_enumerate_others(carnot_builder* builder, const carnot_candidate_set* set,
+                                       const carnot_problem* problem, carnot_candidate* out,
+                                       uint32_t capacity, uint32_t* out_count) {
+  carnot_tactic_iterator all = carnot_tactics_for(problem->region, /*backend=*/false);
+  *out_count = 0;
+  // What the user selects by layer or by precision is not added to.
+  if (builder->config->selector.select || builder->config->pins ||
+      carnot_dtype_is_half(problem->requested_precision))
+    return NULL;
+  for (const carnot_tactic* t; *out_count < capacity && (t = carnot_tactic_next(&all));) {
+    if (!t->run || t->fallback || is_candidate(set, t) || !is_worth_timing(builder, t)) continue;
+    char reason[256];
+    carnot_candidate* c = &out[*out_count];
+    *c = (carnot_candidate){.tactic = t, .ns = UINT64_MAX};
+    CARNOT_TRY(carnot_problem_copy(&builder->problems, problem, &c->problem));
+    const char* why = ask(t, set->situation.sources, &c->problem, reason, sizeof(reason));
+    CARNOT_TRY(carnot_reject_status(why));
+    *out_count += !why;
+  }
+  return NULL;
+}
+
 bool carnot_candidates_share_layouts(const carnot_candidate* x, const carnot_candidate* y) {
   const carnot_problem *a = &x->problem, *b = &y->problem;
   bool same = true;

@@ -25,6 +25,7 @@ typedef struct carnot_candidate_set {
   carnot_problem problem;     // with the operands' formats before a tactic was asked
   carnot_candidate* items;    // in order of preference
   uint32_t count;
+  uint32_t end_count;      // of items behind them: tactics that refuse the optimum and take an end
   const char* rejections;  // "tactic: reason; tactic: reason"
   bool is_measured;
   uint32_t next;  // index + 1 of the region's next set; 0: none
@@ -70,6 +71,11 @@ carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* no
                                          const carnot_problem* problem,
                                          carnot_candidate* candidates,
                                          uint32_t count) CARNOT_MUST_USE;
+// The CPU's tactics that take |problem|, which is that of |set| at other sizes, and are none of its
+// candidates: up to |capacity|. |problem| is left as it was.
+carnot_status* carnot_enumerate_others(carnot_builder* builder, const carnot_candidate_set* set,
+                                       const carnot_problem* problem, carnot_candidate* out,
+                                       uint32_t capacity, uint32_t* out_count) CARNOT_MUST_USE;
 // Whether a tactic of the CPU other than the reference and its like takes |problem|.
 carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_problem* problem,
                                        bool* out_takes) CARNOT_MUST_USE;

@@ -61,8 +61,8 @@ static uint32_t winner_at(const carnot_candidate* at, uint32_t count, uint32_t b
 }
 
 // The candidates of |set| at one end of the range, without those that do not take it there: tactics
-// refuse what they would compute slowly. |of|: their indices in the set. |*out_count| is 0 when the
-// end is not timed.
+// refuse what they would compute slowly; behind them the tactics that take the end alone. |of|:
+// their indices in the set, NONE of the latter. |*out_count| is 0 when the end is not timed.
 static carnot_status* candidates_at(carnot_builder* builder, const carnot_candidate_set* set,
                                     end_of_range end, carnot_candidate* at, uint32_t* of,
                                     uint32_t* out_count) {
@@ -79,7 +79,28 @@ static carnot_status* candidates_at(carnot_builder* builder, const carnot_candid
     CARNOT_TRY(carnot_reject_status(why));
     if (!why) of[count++] = i;
   }
+  carnot_problem problem;
+  uint32_t others;
+  CARNOT_TRY(carnot_problem_copy(&builder->problems, &set->problem, &problem));
+  if (!set_end(&set->problem, end, &problem)) return NULL;
+  CARNOT_TRY(carnot_enumerate_others(builder, set, &problem, at + count,
+                                     CARNOT_MAX_CANDIDATES - count, &others));
+  for (uint32_t i = 0; i < others; i++) of[count++] = CARNOT_PLAN_NONE;
   *out_count = count;
+  return NULL;
+}
+
+// Adds a tactic that is none of the set's candidates, as its problem is at the end; its index.
+static carnot_status* add_item(carnot_builder* builder, carnot_candidate_set* set,
+                               const carnot_candidate* item, uint32_t* out_index) {
+  const uint32_t count = set->count + set->end_count;
+  carnot_candidate* items = CARNOT_NEW_ARRAY(&builder->problems, carnot_candidate, count + 1);
+  CARNOT_TRY(carnot_arena_status(&builder->problems));
+  memcpy(items, set->items, count * sizeof(*items));
+  items[count] = *item;
+  set->items = items;
+  set->end_count++;
+  *out_index = count;
   return NULL;
 }
 
@@ -97,9 +118,11 @@ static carnot_status* add_variant(carnot_builder* builder, const char* node,
   const carnot_problem* key = &at[best == CARNOT_PLAN_NONE ? 0 : best].problem;
   CARNOT_TRY(carnot_measure_candidates(builder, node, key, at, count));
   const uint32_t winner = winner_at(at, count, best);
-  if (winner == best ||
-      !carnot_candidates_share_layouts(&set->items[of[winner]], &set->items[region->candidate]))
+  if (winner == best || !carnot_candidates_share_layouts(
+                            of[winner] == CARNOT_PLAN_NONE ? &at[winner] : &set->items[of[winner]],
+                            &set->items[region->candidate]))
     return NULL;
+  if (of[winner] == CARNOT_PLAN_NONE) CARNOT_TRY(add_item(builder, set, &at[winner], &of[winner]));
   region->guarded[region->guarded_count].candidate = of[winner];
   region->guarded[region->guarded_count++].guard = guard;
   return NULL;

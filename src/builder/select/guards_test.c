@@ -125,6 +125,36 @@ static void test_refused_end(void** state) {
   select_close(&f);
 }
 
+// A tactic that refuses the optimum, one row, joins at the end that it takes.
+static void test_end_alone(void** state) {
+  (void)state;
+  static const char* const kSplit = "cpu_gemm_split6_f32_amxbf16";
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  carnot_profile_input x = {
+      .name = "x", .min = {2, {1, 17}}, .opt = {2, {1, 17}}, .max = {2, {GREATEST, 17}}};
+  const carnot_profile profile = {.inputs = &x, .input_count = 1};
+  carnot_assignment assignment;
+  select_fixture f;
+  select_open_profile(&f, select_matmul_graph(-1), 3, &profile);
+  carnot_candidate_set* set = select_set(&f, MATMUL);
+  if (!carnot_isa_includes(f.builder.isa, CARNOT_ISA_AMX_BF16)) {
+    print_message("skipped: the tactics of this machine take one row\n");
+    select_close(&f);
+    return;
+  }
+  select_set_times(&f, set, 0, 1000);
+  set_times_at(&f, set, 0, GREATEST, 0, 1000);
+  assert_null(carnot_timing_cache_add(f.builder.timing_cache,
+                                      key_at(&f, &set->items[0].problem, GREATEST), kSplit, 500));
+  assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
+  const carnot_assigned_region* region = &assignment.regions[MATMUL];
+  assert_int_equal(region->guarded_count, 1);
+  const uint32_t chosen = region->guarded[0].candidate;
+  assert_true(chosen >= set->count);
+  assert_string_equal(f.candidates.sets[region->set]->items[chosen].tactic->name, kSplit);
+  select_close(&f);
+}
+
 static void test_low_levels(void** state) {
   (void)state;
   for (int level = 0; level < 3; level++) {
@@ -138,6 +168,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_none_is_faster), cmocka_unit_test(test_least_end),
       cmocka_unit_test(test_greatest_end),   cmocka_unit_test(test_both_ends),
-      cmocka_unit_test(test_refused_end),    cmocka_unit_test(test_low_levels)};
+      cmocka_unit_test(test_refused_end),    cmocka_unit_test(test_end_alone),
+      cmocka_unit_test(test_low_levels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

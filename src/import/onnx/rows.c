@@ -25,7 +25,7 @@
   X(detection)      \
   X(deprecated)     \
   X(com_microsoft)  \
-  X(com_microsoft_nbits) X(com_microsoft_quantize) X(com_microsoft_attention)
+  X(com_microsoft_nbits) X(com_microsoft_quantize) X(com_microsoft_attention) X(com_microsoft_gqa)
 
 #define DECLARE(family) extern const onnx_row_table onnx_rows_##family;
 FAMILIES(DECLARE)

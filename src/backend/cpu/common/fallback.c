@@ -99,8 +99,14 @@ static const char* reference_reject(carnot_problem* problem, char* reason, size_
   return NULL;
 }
 
+static bool reference_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  return step->region->node_count == 1 && step->region->nodes[0].op == CARNOT_OP_TENSOR_SCATTER &&
+         input == 0 && output == 0;
+}
+
 const carnot_tactic carnot_tactic_reference = {.name = CARNOT_REFERENCE_TACTIC,
                                                .anchor = CARNOT_OP_COUNT,
                                                .isa = CARNOT_ISA_SCALAR,
                                                .numerics = CARNOT_NUMERICS_EXACT,
-                                               .reject = reference_reject};
+                                               .reject = reference_reject,
+                                               .may_share = reference_may_share};

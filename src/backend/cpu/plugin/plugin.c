@@ -173,6 +173,11 @@ static carnot_status* plugin_run(const carnot_step_view* step, void* state,
   return carnot_plugin_enqueue(step->instance, &run);
 }
 
+static bool plugin_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_plugin* p = &((const carnot_plugin_instance*)step->instance)->plugin;
+  return p->aliased_input && p->aliased_input(p->self, (int32_t)output) == (int32_t)input;
+}
+
 const carnot_tactic carnot_tactic_plugin = {.name = "cpu_plugin",
                                             .anchor = CARNOT_OP_PLUGIN,
                                             .isa = CARNOT_ISA_SCALAR,
@@ -182,4 +187,5 @@ const carnot_tactic carnot_tactic_plugin = {.name = "cpu_plugin",
                                             .open = plugin_open,
                                             .close = plugin_close,
                                             .configure = plugin_configure,
-                                            .run = plugin_run};
+                                            .run = plugin_run,
+                                            .may_share = plugin_may_share};

@@ -135,7 +135,16 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
   return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_tensor_scatter,
                       carnot_cuda_count(u), &p, sizeof(p), state);
 }
+static const char* tensor_scatter_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_region* region = problem->region;
+  if (region->node_count == 1 && region->nodes[0].op == CARNOT_OP_TENSOR_SCATTER &&
+      region->nodes[0].input_count > 3 && region->nodes[0].inputs[3] != CARNOT_PLAN_NONE)
+    return "the result may be longer than the cache";
+  return carnot_cuda_generic_op_reject(problem, reason, size);
+}
+
 CARNOT_CUDA_GENERIC_OP_TACTIC(gather_elements, "cuda_gather_elements", GATHER_ELEMENTS);
 CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_elements, "cuda_scatter_elements", SCATTER_ELEMENTS);
 CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_nd, "cuda_scatter_nd", SCATTER_ND);
-CARNOT_CUDA_GENERIC_OP_TACTIC(tensor_scatter, "cuda_tensor_scatter", TENSOR_SCATTER);
+CARNOT_CUDA_GENERIC_TACTIC(tensor_scatter, "cuda_tensor_scatter", CARNOT_OP_TENSOR_SCATTER,
+                           tensor_scatter_reject, tensor_scatter_shape);

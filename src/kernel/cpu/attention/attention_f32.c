@@ -23,7 +23,7 @@ typedef struct key_block {
 static int64_t visible(const key_block* b, int64_t i) {
   const int64_t keys = b->j1 - b->j0;
   if (!b->p->causal) return keys;
-  return max_i64(0, min_i64(keys, i + b->p->kv_len - b->p->q_len + 1 - b->j0));
+  return max_i64(0, min_i64(keys, i + b->p->past + 1 - b->j0));
 }
 
 static void scale_row(float* x, int64_t n, float factor) {

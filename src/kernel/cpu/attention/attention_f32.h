@@ -2,7 +2,7 @@
 //   dst[i] = sum_j softmax_j(scale * q[i] . k[j] + mask[i,j]) * v[j]
 // |q| [q_len,d]  |k| [kv_len,d]  |v| [kv_len,dv]  |dst| [q_len,dv], rows *_ld floats apart
 // |mask| [q_len,kv_len] added to the scores, rows |mask_ld| apart (0: one row for all), or NULL
-// With |causal|, query i sees keys j <= i + kv_len - q_len only.
+// With |causal|, query i sees keys j <= i + past only.
 // A call computes queries [q0,q1), q0 a multiple of CARNOT_ATTENTION_ROWS; disjoint calls may run
 // at once, each with carnot_attention_f32_workspace floats, with the same bits however they are
 // cut. A query that sees no key gives NaN (0 / 0), or zeros with |zero_empty|. dst overlaps
@@ -32,6 +32,7 @@ typedef struct carnot_attention_f32 {
   int64_t dst_ld;
   float scale;
   bool causal;
+  int64_t past;
   bool zero_empty;  // a query that sees no key gives zeros
   const float* mask;
   int64_t mask_ld;

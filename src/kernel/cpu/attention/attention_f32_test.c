@@ -46,6 +46,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, weights_type type, 
                                           .dst_ld = ld,
                                           .scale = 2,
                                           .causal = p->causal,
+                                          .past = p->kv_len - p->q_len,
                                           .mask = p->mask ? mask : NULL,
                                           .mask_ld = p->mask == 2 ? p->kv_len : 0,
                                           .workspace = workspace};

@@ -67,34 +67,53 @@ void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_functions* 
   }
 }
 
-// ---- a row or two: packing B would cost more than the arithmetic ----
+// ---- few rows: packing B would cost more than the arithmetic ----
 
-enum { kFewRows = 2, kAtOnce = 8, kPart = 256, kColumns = 512 };
+enum { kFewRows = 8, kAtOnce = 8, kPart = 256, kColumns = 256 };
 
-// c[n] += sum_k a[k] * b[k * rs + n] for |n| columns, some rows of b at once.
-static void add_rows(int64_t k, int64_t n, const float* a, const float* b, int64_t rs, float* c) {
-  for (int64_t i = 0; i < k; i += kAtOnce) {
-    const int64_t count = min_i64(kAtOnce, k - i);
+// c[m][n] += sum_k a[m][k] * b[k * rs + n] for |n| columns, some rows of b at once, which all rows
+// of a use while they are in registers. |lda| and |ldc| apart.
+static void add_rows(int64_t rows, int64_t k, int64_t n, const float* a, int64_t lda,
+                     const float* b, int64_t rs, float* c, int64_t ldc) {
+  int64_t i = 0;
+  for (; i + kAtOnce <= k; i += kAtOnce) {
     for (int64_t j = 0; j < n; j += V_LANES) {
-      vf32 sum = v_load_upto(c + j, n - j);
-      for (int64_t u = i; u < i + count; ++u) {
-        sum = v_fma(v_set(a[u]), v_load_upto(b + u * rs + j, n - j), sum);
+      vf32 x[kAtOnce];
+      for (int u = 0; u < kAtOnce; ++u) x[u] = v_load_upto(b + (i + u) * rs + j, n - j);
+      for (int64_t m = 0; m < rows; ++m) {
+        vf32 sum = v_load_upto(c + m * ldc + j, n - j);
+        for (int u = 0; u < kAtOnce; ++u) sum = v_fma(v_set(a[m * lda + i + u]), x[u], sum);
+        v_store_upto(c + m * ldc + j, sum, n - j);
       }
-      v_store_upto(c + j, sum, n - j);
+    }
+  }
+  for (; i < k; ++i) {
+    for (int64_t j = 0; j < n; j += V_LANES) {
+      const vf32 x = v_load_upto(b + i * rs + j, n - j);
+      for (int64_t m = 0; m < rows; ++m) {
+        float* at = c + m * ldc + j;
+        v_store_upto(at, v_fma(v_set(a[m * lda + i]), x, v_load_upto(at, n - j)), n - j);
+      }
     }
   }
 }
 
-// c[n] = sum_k a[k] * b[k * rs + n] for |n| <= kColumns, in parts of K that start from zero.
-static void sum_rows(int64_t k, int64_t n, const float* a, const float* b, int64_t rs, float* c) {
-  float part[kColumns];
-  memset(c, 0, (size_t)n * sizeof *c);
-  add_rows(min_i64(k, kPart), n, a, b, rs, c);
+// c[m][n] = sum_k a[m][k] * b[k * rs + n] for |n| <= kColumns and |rows| <= kFewRows, in parts of K
+// that start from zero.
+static void sum_rows(int64_t rows, int64_t k, int64_t n, const float* a, int64_t lda,
+                     const float* b, int64_t rs, float* c, int64_t ldc) {
+  float part[kFewRows * kColumns];
+  for (int64_t m = 0; m < rows; ++m) memset(c + m * ldc, 0, (size_t)n * sizeof *c);
+  add_rows(rows, min_i64(k, kPart), n, a, lda, b, rs, c, ldc);
   for (int64_t i = kPart; i < k; i += kPart) {
-    memset(part, 0, (size_t)n * sizeof *part);
-    add_rows(min_i64(kPart, k - i), n, a + i, b + i * rs, rs, part);
-    for (int64_t j = 0; j < n; j += V_LANES) {
-      v_store_upto(c + j, v_add(v_load_upto(c + j, n - j), v_load_upto(part + j, n - j)), n - j);
+    memset(part, 0, (size_t)(rows * kColumns) * sizeof *part);
+    add_rows(rows, min_i64(kPart, k - i), n, a + i, lda, b + i * rs, rs, part, kColumns);
+    for (int64_t m = 0; m < rows; ++m) {
+      for (int64_t j = 0; j < n; j += V_LANES) {
+        float* at = c + m * ldc + j;
+        v_store_upto(at, v_add(v_load_upto(at, n - j), v_load_upto(part + m * kColumns + j, n - j)),
+                     n - j);
+      }
     }
   }
 }
@@ -123,13 +142,15 @@ static float dot(int64_t k, const float* a, const float* b) {
 static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   const carnot_gemm_f32* g = &p->gemm;
   const float* b = g->b;
-  for (int64_t m = m0; m < m1; ++m) {
-    const float* a = g->a + m * g->lda;
-    float* c = g->c + m * g->ldc;
-    for (int64_t n = n0; p->cs != 1 && n < n1; ++n) c[n] = dot(g->k, a, b + n * p->cs);
-    for (int64_t n = n0; p->cs == 1 && n < n1; n += kColumns) {
-      sum_rows(g->k, min_i64(kColumns, n1 - n), a, b + n, p->rs, c + n);
+  const float* a = g->a + m0 * g->lda;
+  float* c = g->c + m0 * g->ldc;
+  for (int64_t n = n0; p->cs != 1 && n < n1; ++n) {
+    for (int64_t m = 0; m < m1 - m0; ++m) {
+      c[m * g->ldc + n] = dot(g->k, a + m * g->lda, b + n * p->cs);
     }
+  }
+  for (int64_t n = n0; p->cs == 1 && n < n1; n += kColumns) {
+    sum_rows(m1 - m0, g->k, min_i64(kColumns, n1 - n), a, g->lda, b + n, p->rs, c + n, g->ldc);
   }
 }
 
