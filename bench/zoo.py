@@ -15,11 +15,13 @@ holds are not measured again, so that a run that --seconds ended is continued by
 
 import argparse
 import collections
+import contextlib
 import json
 import math
 import multiprocessing
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import time
@@ -115,6 +117,7 @@ def prepare_peers(module, inputs, peers: list, folder: pathlib.Path) -> tuple[di
 
 def work(name: str, args, folder: str, pipe) -> None:
     """In a process of its own: prepares one network, then times its peers when it is told to."""
+    os.setsid()  # it is paused with what it starts
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # as many networks are compiled at a time as there are processors
@@ -195,27 +198,91 @@ def measure(args, path: pathlib.Path, inputs: dict, folder: pathlib.Path) -> dic
     return record | {"l2": float(numpy.linalg.norm(got.ravel() - wanted.ravel()) / numpy.linalg.norm(wanted.ravel()))}
 
 
-def look_at(args, name: str, worker, pipe, folder: pathlib.Path) -> dict:
+class Worker:
+    """A process that prepares one network, with all that it starts."""
+
+    def __init__(self, args, name: str, folder: pathlib.Path):
+        context = multiprocessing.get_context("spawn")
+        folder.mkdir()
+        self.folder, self.begin, self.used_s = folder, time.monotonic(), 0.0
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=work, args=(name, args, str(folder), theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def signal(self, number: int) -> None:
+        for kill, pid in ((os.killpg, self.process.pid), (os.kill, self.process.pid)):  # a group from work() on
+            with contextlib.suppress(ProcessLookupError):
+                kill(pid, number)
+
+    def pause(self) -> None:
+        self.used_s += time.monotonic() - self.begin
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.begin = time.monotonic()
+        self.signal(signal.SIGCONT)
+
+    def seconds(self) -> float:
+        return self.used_s + time.monotonic() - self.begin
+
+    def end(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.process.join()
+
+    def receive(self, limit: float) -> dict:
+        try:
+            return self.pipe.recv() if self.pipe.poll(limit) else {"error": f"no answer in {limit:.0f} s"}
+        except EOFError:
+            return {"error": "the process that prepares it ended"}
+
+    def time_peers(self, limit: float) -> dict:
+        try:
+            self.pipe.send("time")
+        except OSError:
+            return {}
+        found = self.receive(limit)
+        return {} if "error" in found else found
+
+
+def prepared_in_turns(args, names: list, folder: pathlib.Path):
+    """Each name with its worker, once that has prepared it or has taken too long. All other workers stand still meanwhile."""
+    left, busy, start = list(names), {}, time.monotonic()
+    while left or busy:
+        while left and len(busy) < args.jobs and time.monotonic() - start < args.seconds:
+            name = left.pop(0)
+            busy[name] = Worker(args, name, folder / name)
+        if time.monotonic() - start >= args.seconds:
+            break
+        ready = [n for n, w in busy.items() if w.pipe.poll(0) or w.seconds() > args.limit]
+        # Some at a time: who stands still loses what it did not finish.
+        if len(ready) < min(len(busy), (args.jobs + 1) // 2):
+            time.sleep(0.05)
+            continue
+        waiting = [w for n, w in busy.items() if n not in ready]
+        for worker in waiting:
+            worker.pause()
+        for name in ready:
+            if time.monotonic() - start < args.seconds:
+                yield name, busy.pop(name)
+        for worker in waiting:
+            worker.go_on()
+    for worker in busy.values():
+        worker.end()
+
+
+def look_at(args, name: str, worker: Worker) -> dict:
     """The record of one network, while nothing else is timed."""
     from zoo_networks import FAMILY
 
-    record = {"network": name, "family": FAMILY[name], "batch": args.batch, "exporters": {}}
-    try:
-        prepared = pipe.recv() if pipe.poll(args.limit) else {"error": f"not prepared in {args.limit} s"}
-    except EOFError:
-        prepared = {"error": "the process that prepares it ended"}
+    record, folder = {"network": name, "family": FAMILY[name], "batch": args.batch, "exporters": {}}, worker.folder
+    prepared = worker.receive(0) if worker.pipe.poll(0) else {"error": f"not prepared in {args.limit:.0f} s"}
     if "error" in prepared:
-        worker.kill()
         return record | prepared
     record["failed"] = prepared["failed"]
     if not args.no_gpu:
-        try:
-            pipe.send("time")
-            record["torch"] = pipe.recv() if pipe.poll(args.limit) else {}
-        except (EOFError, OSError):
-            record["torch"] = {}
-        worker.kill()  # its memory is free before Carnot is built
-        worker.join()
+        record["torch"] = worker.time_peers(args.limit)
+        worker.end()  # its memory is free before Carnot is built
     for exporter, path in prepared["paths"].items():
         if exporter in prepared["failed"]:
             continue
@@ -285,35 +352,14 @@ def main() -> int:
     records = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
     known = {(r["network"], r["batch"]) for r in records}
     names = [name for name in names if (name, args.batch) not in known]
-    context, start = multiprocessing.get_context("spawn"), time.monotonic()
     print(f"{'network':22} {'export':7}{'ms':>8} {'graph':>8} {'compile':>8} {'ratio':>6} {'build':>6} {'load':>6} {'L2':>8} {'steps':>5} host sizes")
-    for first in range(0, len(names), args.jobs):
-        with tempfile.TemporaryDirectory() as temporary:
-            workers = []
-            for name in names[first : first + args.jobs]:
-                if time.monotonic() - start > args.seconds:
-                    break
-                ours, theirs = context.Pipe()
-                folder = pathlib.Path(temporary) / name
-                folder.mkdir()
-                process = context.Process(target=work, args=(name, args, str(folder), theirs), daemon=True)
-                process.start()
-                theirs.close()
-                workers.append((name, process, ours, folder))
-            prepared_by = time.monotonic() + args.limit
-            if not args.no_gpu:
-                for _, process, pipe, _ in workers:  # all are prepared, or ended, before anything is timed
-                    if not pipe.poll(max(0, prepared_by - time.monotonic())):
-                        process.kill()
-            for name, process, pipe, folder in workers:
-                if time.monotonic() - start > args.seconds:
-                    process.kill()
-                    continue
-                records.append(look_at(args, name, process, pipe, folder))
-                if file:
-                    file.write_text("".join(json.dumps(r) + "\n" for r in records))
-                print("\n".join(rows(records[-1])), flush=True)
-                process.kill()
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, worker in prepared_in_turns(args, names, pathlib.Path(temporary)):
+            records.append(look_at(args, name, worker))
+            worker.end()
+            if file:
+                file.write_text("".join(json.dumps(r) + "\n" for r in records))
+            print("\n".join(rows(records[-1])), flush=True)
     summary([r for r in records if r["batch"] == args.batch], args)
     return 0
 
