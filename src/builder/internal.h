@@ -44,6 +44,8 @@ typedef struct carnot_builder {
   carnot_io_tensor *input_io, *output_io;  // by graph input and output
   // By value id: the type in which a float32 value is stored, INVALID for its own. NULL: all own.
   carnot_dtype* stored_types;
+  // By region: bit set of carnot_tactic_source that it does not ask. NULL: none.
+  const uint32_t* left_out;
 } carnot_builder;
 
 // ---- analysis/shape_inputs.c, analysis/profile.c ----

@@ -88,23 +88,6 @@ bool carnot_lowering_is_packed_away(const carnot_lowering* l, uint32_t region, u
 
 // ---- what the inspector shows ----
 
-static double operand_bytes(const carnot_operand_desc* t) {
-  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return 0;
-  double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
-  for (int d = 0; d < t->rank; d++) bytes *= (double)carnot_max_i64(0, t->dims[d]);
-  return bytes;
-}
-
-static void measure_work(const carnot_candidate* c, carnot_step_note* note) {
-  const carnot_problem* p = &c->problem;
-  if (c->tactic->work) {
-    c->tactic->work(p, &note->flops, &note->bytes);
-    return;
-  }
-  for (uint32_t i = 0; i < p->input_count; i++) note->bytes += operand_bytes(&p->inputs[i]);
-  for (uint32_t i = 0; i < p->output_count; i++) note->bytes += operand_bytes(&p->outputs[i]);
-}
-
 // The type that the layer computes in: the tactic's FP16 or BF16, unless FP16 holds the weights
 // exactly; else the type whose rounding was requested; else that of the result.
 static carnot_dtype precision_of(const carnot_candidate* c) {
@@ -208,7 +191,7 @@ carnot_status* carnot_lowering_add_region_step(carnot_lowering* l, uint32_t regi
                            .unfused = f->node->unfused,
                            .precision = precision_of(chosen),
                            .time_us = chosen->ns == UINT64_MAX ? 0 : (double)chosen->ns * 1e-3};
-  measure_work(chosen, &note);
+  carnot_candidate_work(chosen, &note.flops, &note.bytes);
   l->step_of[region] = (uint32_t)l->blocks[l->block].steps.count;
   return carnot_lowering_add_step(l, &step, &note);
 }

@@ -213,8 +213,8 @@ carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* 
   CARNOT_TRY(device->backend->stream_create(device, &stream));
   for (size_t i = 0; i < count; i++) {
     carnot_candidate* c = &candidates[i];
-    c->ns = UINT64_MAX;
-    if (!can_time(c)) continue;
+    if (c->ns < best_ns) best_ns = c->ns;
+    if (c->ns != UINT64_MAX || !can_time(c)) continue;
     bench b = {.candidate = c, .device = device, .stream = stream};
     carnot_arena_init(&b.arena);
     carnot_status* refusal = open_bench(&b);

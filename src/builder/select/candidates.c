@@ -356,6 +356,26 @@ void carnot_candidates_deinit(carnot_candidates* candidates) {
   free(candidates->first);
 }
 
+// ---- work ----
+
+static double operand_bytes(const carnot_operand_desc* t) {
+  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return 0;
+  double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
+  for (int d = 0; d < t->rank; d++) bytes *= (double)carnot_max_i64(0, t->dims[d]);
+  return bytes;
+}
+
+void carnot_candidate_work(const carnot_candidate* c, double* out_flops, double* out_bytes) {
+  const carnot_problem* p = &c->problem;
+  *out_flops = *out_bytes = 0;
+  if (c->tactic->work) {
+    c->tactic->work(p, out_flops, out_bytes);
+    return;
+  }
+  for (uint32_t i = 0; i < p->input_count; i++) *out_bytes += operand_bytes(&p->inputs[i]);
+  for (uint32_t i = 0; i < p->output_count; i++) *out_bytes += operand_bytes(&p->outputs[i]);
+}
+
 // ---- measuring ----
 
 static carnot_status* prepare(carnot_builder* builder, const char* node, carnot_candidate* c) {
@@ -383,8 +403,10 @@ carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* no
     all = all && (found || !c->tactic->run);
   }
   if (all || carnot_builder_is_over_budget(builder)) return NULL;
+  // On a device what is known is not timed again: candidates there are timed one after the other.
   for (uint32_t i = 0; i < count; i++)
-    CARNOT_TRY(carnot_candidate_prepare(builder, node, &candidates[i]));
+    if (!candidates[0].tactic->device || candidates[i].ns == UINT64_MAX)
+      CARNOT_TRY(carnot_candidate_prepare(builder, node, &candidates[i]));
   // All candidates run in one memory space.
   CARNOT_TRY((candidates[0].tactic->device ? carnot_time_on_device : carnot_time_candidates)(
       builder, candidates, count));

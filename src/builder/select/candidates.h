@@ -79,6 +79,8 @@ carnot_status* carnot_enumerate_others(carnot_builder* builder, const carnot_can
 // Whether a tactic of the CPU other than the reference and its like takes |problem|.
 carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_problem* problem,
                                        bool* out_takes) CARNOT_MUST_USE;
+// Operations and bytes of a candidate.
+void carnot_candidate_work(const carnot_candidate* candidate, double* out_flops, double* out_bytes);
 // Packs the candidate's weights and chooses its parameters, once a candidate.
 carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
                                         carnot_candidate* candidate) CARNOT_MUST_USE;
@@ -108,7 +110,8 @@ carnot_status* carnot_configure_plugin(carnot_builder* builder, carnot_region* r
 
 // ---- preplan.c ----
 
-// Builds expensive library plans for all regions in parallel, before selection asks for them.
+// Builds expensive library plans for all regions that may ask for them in parallel, before
+// selection does.
 carnot_status* carnot_preplan(carnot_builder* builder,
                               const carnot_analysis* analysis) CARNOT_MUST_USE;
 
