@@ -1,5 +1,6 @@
 // Scaling by a norm of the neighbourhood.
-//   lp_norm: y = x / (sum |x|^p)^(1/p) along |axis|; 0 where the norm is 0. p is 1 or 2.
+//   lp_norm: y = x / max((sum |x|^p)^(1/p), epsilon) along |axis|; 0 where that is 0. p is 1 or 2.
+//   ONNX has no epsilon: pass fuse_norms sets it.
 //   lrn:     y = x / (bias + alpha / size * sum x^2)^beta, the sum over |size| channels around the
 //   element's own
 // Shapes are unchanged. Computed in double.
@@ -15,21 +16,27 @@ static carnot_status* infer_lp(carnot_infer* infer) {
   return carnot_infer_like(infer, 0, 0, x->dtype);
 }
 
+typedef struct lp_run {
+  int64_t p;
+  double epsilon;
+} lp_run;
+
 static void lp_lane(const void* context, int64_t lane, const double* x, double* y, int64_t n) {
   (void)lane;
-  int64_t p = *(const int64_t*)context;
+  const lp_run* r = context;
   double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += p == 1 ? fabs(x[i]) : x[i] * x[i];
-  double norm = p == 1 ? sum : sqrt(sum);
+  for (int64_t i = 0; i < n; i++) sum += r->p == 1 ? fabs(x[i]) : x[i] * x[i];
+  double norm = r->p == 1 ? sum : sqrt(sum);
+  if (norm < r->epsilon) norm = r->epsilon;
   for (int64_t i = 0; i < n; i++) y[i] = norm == 0 ? 0 : x[i] / norm;
 }
 
 static carnot_status* run_lp(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
-  int64_t p = carnot_call_int(call, "p");
+  lp_run r = {carnot_call_int(call, "p"), carnot_call_float(call, "epsilon")};
   int axis = 0;
   if (x->rank) CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  return carnot_for_each_axis_slice(call, x, carnot_call_out(call, 0), axis, lp_lane, &p);
+  return carnot_for_each_axis_slice(call, x, carnot_call_out(call, 0), axis, lp_lane, &r);
 }
 
 // ---- lrn ----
@@ -68,7 +75,7 @@ static carnot_status* run_lrn(carnot_call* call) {
 }
 
 static const carnot_attr_spec kLpAttrs[] = {CARNOT_SPEC_INT("axis", -1), CARNOT_SPEC_INT("p", 2),
-                                            CARNOT_SPEC_END};
+                                            CARNOT_SPEC_FLOAT("epsilon", 0), CARNOT_SPEC_END};
 static const carnot_attr_spec kLrnAttrs[] = {
     CARNOT_SPEC_FLOAT("alpha", 1e-4), CARNOT_SPEC_FLOAT("beta", 0.75), CARNOT_SPEC_FLOAT("bias", 1),
     CARNOT_SPEC_REQUIRED("size", INT), CARNOT_SPEC_END};
@@ -81,6 +88,7 @@ const carnot_op_row carnot_op_lp_norm = {
     .max_outputs = 1,
     .attrs = kLpAttrs,
     .axes = {.moves = true, .axis = "axis"},
+    .traits = CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_lp,
     .reference = run_lp,
     .source = "ONNX LpNormalization-22",

@@ -21,7 +21,7 @@
 #define __fdividef(x, y) ((x) / (y))
 #define __expf           expf
 
-static struct { unsigned x; } blockIdx, threadIdx, blockDim = {1};
+static struct { unsigned x, y, z; } blockIdx, threadIdx, blockDim = {1, 1, 1};
 static void __syncthreads() {}
 
 template <class A, class B>
@@ -63,6 +63,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/conv/depthwise_int8.cuh"
+#include "kernel/cuda/conv/depthwise_tile.cuh"
 #include "kernel/cuda/copy/copy_params.h"
 #include "kernel/cuda/gemm/gemm_int8_params.h"
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
@@ -147,6 +148,37 @@ static void run_depthwise(const void* given, unsigned long long far) {
               carnot_cuda_depthwise_params)
 #define HOST_DEPTHWISE_TYPES(KERNEL, STEP, SPAN) \
   HOST_DEPTHWISE(f16, KERNEL, STEP, SPAN) HOST_DEPTHWISE(bf16, KERNEL, STEP, SPAN)
+
+// By blocks: each step of the kernel by all threads in turn.
+template <class T, int COLUMNS, int STEP>
+static void run_depthwise_tile(const void* given, unsigned long long far) {
+  typedef depthwise_tile<T, COLUMNS, STEP> tile;
+  auto p = near_params<carnot_cuda_depthwise_params>(given, far);
+  tile block{p};
+  const unsigned threads = 32 * (unsigned)(p.tile_rows * p.spans);
+  const int wide = p.spans * tile::SPAN,
+            tiles = (p.columns + wide - 1) / wide * ((p.rows + p.tile_rows - 1) / p.tile_rows);
+  auto each = [&](auto step) {
+    for (unsigned t = 0; t < threads; t++) threadIdx.x = t, step();
+  };
+  blockDim.x = threads;
+  for (i64 b = 0; b < (i64)tiles * ((p.channels + 63) / 64) * p.images; b++) {
+    blockIdx = {(unsigned)(b % tiles), (unsigned)(b / tiles % ((p.channels + 63) / 64)),
+                (unsigned)(b / tiles / ((p.channels + 63) / 64))};
+    block.place(nullptr);
+    std::vector<half8> shared((size_t)(p.kernel[0] * COLUMNS + block.lines * block.width) * 8);
+    block.place((char*)shared.data());
+    each([&] { block.stage_weights(); });
+    each([&] { block.stage_pixels(); });
+    each([&] { block.compute(); });
+  }
+  blockIdx = threadIdx = {0, 0, 0}, blockDim.x = 1;
+}
+#define HOST_DEPTHWISE_TILE(T, COLUMNS, STEP)                                                  \
+  HOST_KERNEL(depthwise_tile_##COLUMNS##_##STEP##_##T, (run_depthwise_tile<T, COLUMNS, STEP>), \
+              carnot_cuda_depthwise_params)
+#define HOST_DEPTHWISE_TILE_TYPES(COLUMNS, STEP) \
+  HOST_DEPTHWISE_TILE(f16, COLUMNS, STEP) HOST_DEPTHWISE_TILE(bf16, COLUMNS, STEP)
 
 // The GEMM that the parameters of a tensor core kernel describe.
 template <class T, class END>
@@ -667,6 +699,7 @@ static void run_recurrent(const void* given, unsigned long long far) {
               carnot_cuda_gemm_tile_params)
 static const bool are_known = [] {
   CARNOT_CUDA_DEPTHWISE_SPANS(HOST_DEPTHWISE_TYPES)
+  CARNOT_CUDA_DEPTHWISE_TILES(HOST_DEPTHWISE_TILE_TYPES)
   HOST_HALF(f16)
   HOST_HALF(bf16)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)

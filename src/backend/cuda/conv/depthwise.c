@@ -1,6 +1,5 @@
 // Depthwise convolution of NHWC 16-bit floats, with bias and activation.
-#include "backend/cuda/conv/conv.h"
-#include "kernel/cuda/conv/depthwise_params.h"
+#include "backend/cuda/conv/depthwise.h"
 
 enum { kThreads = 128 };
 
@@ -16,17 +15,17 @@ _Static_assert(sizeof(depthwise_state) <= CARNOT_STATE_BYTES, "the state has its
 static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/false,
                                                CARNOT_CUDA_FUSED_ACTIVATIONS};
 
-static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_cuda_conv c;
+const char* carnot_cuda_depthwise_read(carnot_problem* problem, carnot_cuda_conv* out, char* reason,
+                                       size_t size) {
   const char* why =
-      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/true, &c, reason, size);
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/true, out, reason, size);
   if (why) return why;
-  if (c.problem.casts) return "a cast precedes the convolution";
-  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[c.weights];
+  if (out->problem.casts) return "a cast precedes the convolution";
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[out->weights];
   if (!carnot_cuda_is_half(x->format.dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
                                      carnot_dtype_name(x->format.dtype));
-  int64_t groups = c.problem.group;
+  int64_t groups = out->problem.group;
   if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
     return carnot_cuda_reject_reason(
         reason, size,
@@ -37,8 +36,12 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   return NULL;
 }
 
-// [C,1,taps] as [taps,C].
-static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
+static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_cuda_conv c;
+  return carnot_cuda_depthwise_read(problem, &c, reason, size);
+}
+
+carnot_status* carnot_cuda_depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
@@ -96,11 +99,11 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
   return carnot_cuda_kernel(cuda, kernel, &s->function);
 }
 
-static carnot_status* depthwise_configure(const carnot_step_view* step,
-                                          const carnot_operand* inputs,
-                                          const carnot_operand* outputs, void* state,
-                                          size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
+carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs,
+                                           carnot_cuda_depthwise_params* out, uint32_t* out_bias,
+                                           carnot_cuda_chain_state* out_chain) {
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
@@ -116,24 +119,33 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
                "a depthwise convolution of %lld channels and %lld filters, channels last",
                (long long)t.channels, (long long)t.filters);
   CARNOT_TRY(carnot_cuda_conv_check_bias(&c, inputs, y, t.filters, /*alignment=*/16));
-  depthwise_state* s = state;
-  *s = (depthwise_state){.bias = c.bias,
-                         .params = {.count = count / 8,
-                                    .images = (unsigned)t.n,
-                                    .channels = (int)t.channels,
-                                    .rows = (int)t.out[1],
-                                    .columns = (int)t.out[2],
-                                    .in_rows = (int)t.in[1],
-                                    .in_columns = (int)t.in[2],
-                                    .activation = (int)c.activation.kind,
-                                    .low = c.activation.low,
-                                    .high = c.activation.high}};
+  *out_bias = c.bias;
+  *out = (carnot_cuda_depthwise_params){.count = count / 8,
+                                        .images = (unsigned)t.n,
+                                        .channels = (int)t.channels,
+                                        .rows = (int)t.out[1],
+                                        .columns = (int)t.out[2],
+                                        .in_rows = (int)t.in[1],
+                                        .in_columns = (int)t.in[2],
+                                        .activation = (int)c.activation.kind,
+                                        .low = c.activation.low,
+                                        .high = c.activation.high};
   for (int d = 0; d < 2; d++) {
-    s->params.kernel[d] = (int)t.kernel[d + 1], s->params.step[d] = (int)t.step[d + 1];
-    s->params.dilation[d] = (int)t.dilation[d + 1], s->params.begin[d] = (int)t.begin[d + 1];
+    out->kernel[d] = (int)t.kernel[d + 1], out->step[d] = (int)t.step[d + 1];
+    out->dilation[d] = (int)t.dilation[d + 1], out->begin[d] = (int)t.begin[d + 1];
   }
-  CARNOT_TRY(choose_kernel(step, x->format.dtype, s));
-  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
+  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, out_chain);
+}
+
+static carnot_status* depthwise_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* state,
+                                          size_t* out_workspace_bytes) {
+  depthwise_state* s = state;
+  *s = (depthwise_state){.function = NULL};
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_cuda_depthwise_shape(step, inputs, outputs, &s->params, &s->bias, &s->chain));
+  return choose_kernel(step, inputs[0].format.dtype, s);
 }
 
 static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
@@ -153,7 +165,7 @@ const carnot_tactic carnot_cuda_depthwise = {.name = "cuda_depthwise",
                                              .numerics = CARNOT_NUMERICS_EXACT,
                                              .device = true,
                                              .reject = depthwise_reject,
-                                             .prepare = depthwise_prepare,
+                                             .prepare = carnot_cuda_depthwise_prepare,
                                              .validate = carnot_cuda_conv_packed_check,
                                              .uses_input = carnot_cuda_conv_packed_reads,
                                              .configure = depthwise_configure,

@@ -6,8 +6,15 @@
 static const carnot_cuda_kernel_id kSoftmax[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, softmax)};
 
+// By the elements that a lane holds.
+static const carnot_cuda_kernel_id kSoftmaxWarp[2][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, softmax_warp_4)},
+    {CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, softmax_warp_16)}};
+enum { kShortRow = 32 * 4, kMostOfWarp = 32 * 16, kRowsOfBlock = 4 };
+
 typedef struct softmax_state {
   CUfunction function;
+  bool by_warp;
   carnot_cuda_softmax_params params;
 } softmax_state;
 
@@ -39,7 +46,10 @@ static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_o
                                   .stride = e.inner,
                                   .scale = 1,
                                   .log = norm.kind == CARNOT_NORM_LOG_SOFTMAX}};
-  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kSoftmax, x->format.dtype, &s->function);
+  s->by_warp = e.inner == 1 && e.size <= kMostOfWarp && carnot_cuda_is_float(x->format.dtype);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step),
+                                s->by_warp ? kSoftmaxWarp[e.size > kShortRow] : kSoftmax,
+                                x->format.dtype, &s->function);
 }
 
 static carnot_status* softmax_run(const carnot_step_view* step, void* state,
@@ -48,9 +58,10 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   softmax_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {s->params.rows, 1, 1};
-  return carnot_cuda_launch(step, s->function, grid, carnot_cuda_row_threads(s->params.size),
-                            &s->params);
+  const int64_t grid[3] = {
+      s->by_warp ? carnot_ceildiv(s->params.rows, kRowsOfBlock) : s->params.rows, 1, 1};
+  const unsigned threads = s->by_warp ? 32 * kRowsOfBlock : carnot_cuda_row_threads(s->params.size);
+  return carnot_cuda_launch(step, s->function, grid, threads, &s->params);
 }
 
 const carnot_tactic carnot_cuda_softmax = {.name = "cuda_softmax",

@@ -110,7 +110,9 @@ static carnot_status* lp_norm_shape(const carnot_step_view* step, const carnot_o
                                     const carnot_operand* outputs, void* state,
                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_axis_params lanes = {.power = (int)carnot_cuda_step_attr(step, "p")};
+  const carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  carnot_cuda_axis_params lanes = {.power = (int)carnot_cuda_attr(&a, "p"),
+                                   .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon")};
   int axis;
   CARNOT_TRY(same_shape(&inputs[0], &outputs[0]));
   CARNOT_TRY(carnot_cuda_axis(step, "axis", inputs[0].rank, &axis));

@@ -8,6 +8,7 @@
 #include "kernel/cuda/conv/conv_stem_int8.cuh"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/conv/depthwise_int8.cuh"
+#include "kernel/cuda/conv/depthwise_tile.cuh"
 
 // All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
 #include "generic_kernels/conv.inc"

@@ -15,9 +15,15 @@ struct zero_of<uint4> {
 
 template <class T>
 DEVICE void gather(const carnot_cuda_gather_params& p) {
-  i64 i = THREAD;
-  if (i >= p.outer * p.count * p.inner) return;
-  i64 n = i % p.inner, at = i / p.inner, k = at % p.count, o = at / p.count;
+  i64 i = THREAD, total = p.outer * p.count * p.inner, n, k, o;
+  if (i >= total) return;
+  if (total <= 0xffffffff) {  // division of 64 bits is ten times slower
+    u32 at = (u32)i / (u32)p.inner, row = at / (u32)p.count;
+    n = (u32)i - at * (u32)p.inner, k = at - row * (u32)p.count, o = row;
+  } else {
+    i64 at = i / p.inner;
+    n = i % p.inner, k = at % p.count, o = at / p.count;
+  }
   i64 index = p.index_bytes == 8 ? ((const i64*)p.index)[k] : ((const i32*)p.index)[k];
   if (index < 0) index += p.size;
   bool inside = index >= 0 && index < p.size;

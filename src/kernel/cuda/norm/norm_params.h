@@ -35,4 +35,12 @@ typedef struct carnot_cuda_batch_norm_params {
   float eps;
 } carnot_cuda_batch_norm_params;
 
+// y = x / max(|x|, eps) of |count| dense rows of |size| elements; 0 where that is 0.
+typedef struct carnot_cuda_l2_norm_params {
+  const void *x;
+  void *y;
+  long long count, size;
+  float eps;
+} carnot_cuda_l2_norm_params;
+
 #endif  // CARNOT_KERNEL_CUDA_NORM_NORM_PARAMS_H_

@@ -1,9 +1,11 @@
-// Softmax and LogSoftmax of a row per block, with scale, mask and causal mask.
+// Softmax and LogSoftmax of a row per block, with scale, mask and causal mask, or of a row per warp
+// without them.
 #pragma once
 
 #include "kernel/cuda/common/block_reduce.cuh"
 #include "kernel/cuda/common/element.cuh"
 #include "kernel/cuda/common/numeric.cuh"
+#include "kernel/cuda/common/warp_reduce.cuh"
 #include "kernel/cuda/norm/softmax_params.h"
 
 template <class T>
@@ -57,4 +59,30 @@ DEVICE void softmax(const carnot_cuda_softmax_params& p) {
     A v = score<T>(p, x, row, i) - most;
     put<T>(p.y, base + i * p.stride, p.log ? v - shift : exponential(v) * inverse);
   }
+}
+
+// Dense rows of up to 32 * KEEP elements, which stay in registers.
+template <class T, int KEEP>
+DEVICE void softmax_warp(const carnot_cuda_softmax_params& p) {
+  const i64 row = blockIdx.x * (i64)(blockDim.x >> 5) + (threadIdx.x >> 5), base = row * p.size;
+  const int lane = threadIdx.x & 31;
+  if (row >= p.rows) return;
+  f32 kept[KEEP], most = lowest<f32>(), sum = 0;
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    const int i = lane + 32 * k;
+    kept[k] = i < p.size ? get<T>(p.x, base + i) : lowest<f32>();
+    most = hi(most, kept[k]);
+  }
+  most = warp_reduce_max(most);
+  if (most == lowest<f32>()) most = 0;  // all keys are left out
+#pragma unroll
+  for (int k = 0; k < KEEP; k++)
+    if (lane + 32 * k < p.size) kept[k] -= most, sum += exponential(kept[k]);
+  sum = warp_reduce_sum(sum);
+  const f32 inverse = 1 / sum, shift = p.log ? logarithm(sum) : 0.f;
+#pragma unroll
+  for (int k = 0; k < KEEP; k++)
+    if (lane + 32 * k < p.size)
+      put<T>(p.y, base + lane + 32 * k, p.log ? kept[k] - shift : exponential(kept[k]) * inverse);
 }

@@ -97,6 +97,7 @@ DEVICE void lp_norm(const carnot_cuda_axis_params& p, i64 lane) {
   }
   sum = block_reduce<add_of<f64>, f64>(sum, 0);
   f64 norm = p.power == 1 ? sum : sqrt(sum);
+  if (norm < p.epsilon) norm = p.epsilon;
   for (i64 k = threadIdx.x; k < p.length; k += blockDim.x) {
     i64 at = start + k * p.inner;
     f64 v = real_of(p.io.in_type[0], p.io.in[0], at);

@@ -12,6 +12,7 @@ typedef struct carnot_cuda_axis_params {
   int largest, last;                // arg_reduce, top_k: the largest; of equal ones the last
   int product, exclusive, reverse;  // cumulative
   int power;                        // lp_norm: 1 or 2
+  double epsilon;                   // lp_norm: the least norm
   long long size;                   // lrn: neighbours
   double alpha, beta, bias;
   int rank;  // cumulative along the axis that input 1 names: of x
