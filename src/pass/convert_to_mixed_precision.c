@@ -1,9 +1,9 @@
 // Stores FP32 layers as FP16 or BF16 on an accelerator, where the configuration or the layer's
-// requested precision allows it: contractions, and layers behind them whose results stay in the
-// range of their operands (traits of ir/op.h, column range of base/fn.def). Kernels accumulate in
-// FP32. Inputs and results of the network keep their types, as do layers for which FP32 was
-// requested, constants that FP16 cannot hold, and contractions of quantized operands that a kernel
-// computes in integers. Those of FP8 operands get results in half precision.
+// requested precision allows it: contractions, norms of images, and layers behind them whose
+// results stay in the range of their operands (traits of ir/op.h, column range of base/fn.def).
+// Kernels accumulate in FP32. Inputs and results of the network keep their types, as do layers for
+// which FP32 was requested, constants that FP16 cannot hold, and contractions of quantized operands
+// that a kernel computes in integers. Those of FP8 operands get results in half precision.
 #include "pass/cast_cache.h"
 #include "pass/quantized_region.h"
 
@@ -57,6 +57,8 @@ static bool has_half(const narrower* n, const carnot_node* node) {
 
 static bool gains(const narrower* n, const carnot_node* node) {
   unsigned traits = carnot_node_row(node)->traits;
+  // Only kernels of half precision share the statistics of an image among blocks.
+  if (node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM) return true;
   if (traits & CARNOT_TRAIT_CONTRACTION)
     return !is_constant_input(node, 0) || !is_constant_input(node, 1);
   bool keeps_range =

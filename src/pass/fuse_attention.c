@@ -6,8 +6,9 @@
 // the projections wrote them. A guard against rows without any key (exporters write NaN -> 0) is
 // included, too.
 //
-// Heads that a split or gathers cut from a transposed projection, [3, batch, heads, ..], are read
-// from the projection: q, k and v get a slice and a transpose each, which the region takes.
+// Heads that a split, gathers or slices cut from a transposed projection, [3, batch, heads, ..],
+// are read from the projection: q, k and v get a slice and a transpose each, which the region
+// takes.
 //
 // Where q, k and v are dequantized bytes, the region takes their dequantize nodes along, the
 // conversions of the scores and of softmax's result to bytes and back, and the quantize node of the
@@ -127,16 +128,31 @@ static bool cuts_heads(const carnot_node* node) {
          axis + 1 < node->inputs[0]->type.rank;
 }
 
-// What one result of a split, or a gather by one index, takes of its operand.
+// What one result of a split, a gather by one index or a slice takes of its operand.
 typedef struct part {
   int64_t axis, first, last;
   bool squeezes;  // a gather drops the axis
 } part;
 
+static bool read_slice(const carnot_node* node, part* out) {
+  const carnot_type* from = &node->inputs[0]->type;
+  *out = (part){.squeezes = false};
+  if (node->input_count != 4 || carnot_value_ints(node->inputs[1], &out->first, 1) != 1 ||
+      carnot_value_ints(node->inputs[3], &out->axis, 1) != 1)
+    return false;
+  if (out->axis < 0) out->axis += from->rank;
+  if (out->first < 0 || out->axis < 0 || out->axis >= from->rank ||
+      !carnot_sym_is_const(node->outputs[0]->type.dims[out->axis]))
+    return false;
+  out->last = out->first + node->outputs[0]->type.dims[out->axis].bits;
+  return true;
+}
+
 static bool read_part(const carnot_value* value, part* out) {
   const carnot_node* node = value->producer;
   const carnot_type* from = node->input_count ? &node->inputs[0]->type : NULL;
   if (!from || from->rank < 3) return false;
+  if (node->op == CARNOT_OP_SLICE) return read_slice(node, out);
   *out = (part){.axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis")};
   if (out->axis < 0) out->axis += from->rank;
   if (out->axis < 0 || out->axis >= from->rank) return false;
@@ -163,7 +179,8 @@ static carnot_node* cut_before(match* m, carnot_value* value, carnot_node* reade
   carnot_node* node = value->producer;
   part cut;
   if (m->is_quantized || m->cut_count == kMaxCuts || !node || node->block != reader->block ||
-      (node->op != CARNOT_OP_SPLIT && node->op != CARNOT_OP_GATHER) ||
+      (node->op != CARNOT_OP_SPLIT && node->op != CARNOT_OP_GATHER &&
+       node->op != CARNOT_OP_SLICE) ||
       carnot_only_user(value) != reader || !read_part(value, &cut))
     return NULL;
   carnot_node* turn = node->inputs[0]->producer;

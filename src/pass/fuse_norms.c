@@ -3,6 +3,7 @@
 // over trailing axes, as exporters before opset 17 write it; and as TensorFlow does, with
 // s = scale / sqrt(..):
 //   x * s + (bias - mean(x) * s)
+// On an accelerator also x / max(|x|, epsilon) by the Euclidean norm along the last axis.
 #include "pass/pass.h"
 
 static carnot_node* producer(const carnot_value* value) { return value ? value->producer : NULL; }
@@ -273,19 +274,68 @@ static carnot_status* recognise_moments(carnot_node* last) {
   return NULL;
 }
 
+// ---- Euclidean norm ----
+
+// |value| without an expansion, and without a lower bound, which goes to *out_least.
+static carnot_value* unbounded(carnot_value* value, double* out_least) {
+  const carnot_node* node = producer(value);
+  *out_least = 0;
+  if (node && node->op == CARNOT_OP_EXPAND) node = producer(value = node->inputs[0]);
+  if (!carnot_node_is_fn(node, CARNOT_FN_CLIP) && !carnot_node_is_fn(node, CARNOT_FN_MAX))
+    return value;
+  double most;
+  const bool has_most = carnot_node_is_fn(node, CARNOT_FN_CLIP);
+  if (!carnot_value_scalar(node->inputs[1], out_least) || !(*out_least >= 0) ||
+      (has_most && !(carnot_value_scalar(node->inputs[2], &most) && most >= 3.4e38)))
+    return NULL;
+  return node->inputs[0];
+}
+
+// |value| is the Euclidean norm of |x| along its last axis.
+static bool is_l2(const carnot_value* value, const carnot_value* x) {
+  const carnot_node* node = producer(value);
+  int64_t axis;
+  return node && node->op == CARNOT_OP_REDUCE && node->inputs[0] == x && node->input_count > 1 &&
+         carnot_attr_is(carnot_node_row(node), &node->attrs, "fn", "l2") &&
+         carnot_attr_int(carnot_node_row(node), &node->attrs, "keepdims") &&
+         carnot_value_ints(node->inputs[1], &axis, 1) == 1 &&
+         (axis == -1 || axis == x->type.rank - 1);
+}
+
+static carnot_status* recognise_l2(carnot_node* quotient) {
+  carnot_value* x = quotient->inputs[0];
+  double epsilon;
+  if (!carnot_is_ranked(x) || x->type.rank < 1 || !carnot_dtype_is_float(x->type.dtype))
+    return NULL;
+  carnot_value* norm = unbounded(quotient->inputs[1], &epsilon);
+  // Without a bound, zeros divided by their norm are NaN, which lp_norm does not give.
+  if (!norm || epsilon == 0 || !is_l2(norm, x)) return NULL;
+  carnot_attrs attrs = {0};
+  carnot_arena* arena = &quotient->block->graph->arena;
+  carnot_attrs_set_int(&attrs, arena, "axis", -1);
+  carnot_attrs_set_float(&attrs, arena, "epsilon", epsilon);
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(quotient, CARNOT_OP_LP_NORM, quotient->name, &attrs, &x, 1,
+                                       1, &node));
+  carnot_absorb_pattern(node, quotient);
+  node->outputs[0]->name = quotient->outputs[0]->name;
+  carnot_value_replace(quotient->outputs[0], node->outputs[0]);
+  return NULL;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
-  (void)user;
+  const carnot_pass_options* options = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (carnot_node_is_fn(node, CARNOT_FN_DIV) || carnot_node_is_fn(node, CARNOT_FN_MUL))
       CARNOT_TRY(recognise(node));
-    else if (carnot_node_is_fn(node, CARNOT_FN_ADD))
-      CARNOT_TRY(recognise_moments(node));
+    if (options->device && carnot_node_is_fn(node, CARNOT_FN_DIV)) CARNOT_TRY(recognise_l2(node));
+    if (carnot_node_is_fn(node, CARNOT_FN_ADD)) CARNOT_TRY(recognise_moments(node));
   }
   return NULL;
 }
 
 carnot_status* carnot_pass_fuse_norms(carnot_graph* graph, const carnot_pass_options* options) {
-  CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
+  CARNOT_TRY(carnot_each_block(graph->main, visit, (void*)(uintptr_t)options));
   return carnot_pass_dce(graph, options);
 }

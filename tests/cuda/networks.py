@@ -132,21 +132,94 @@ def group_norm(batch: int, channels: int, groups: int, side: int, silu: bool) ->
     return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
 
 
-def depthwise(batch: int, channels: int, kernel: int, step: int, side: int, activation: str) -> onnx.ModelProto:
+def depthwise(
+    batch: int, channels: int, kernel: int | tuple[int, int], step: int, side: int, activation: str, dilation: int = 1
+) -> onnx.ModelProto:
+    """|kernel|: rows and columns, or both. |dilation|: of rows."""
+    rows, columns = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     net = Net(x=[batch, 3, side, side + 3])
     y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
     y = net.add(
         "Conv",
         y,
-        net.weight(channels, 1, kernel, kernel, scale=1 / kernel),
+        net.weight(channels, 1, rows, columns, scale=(rows * columns) ** -0.5),
         net.weight(channels),
         group=channels,
         strides=[step, step],
-        pads=[kernel // 2] * 4,
+        pads=[rows // 2 * dilation, columns // 2] * 2,
+        dilations=[dilation, 1],
     )
     y = net.activate(y, activation)
     z = net.add("Conv", y, net.weight(channels, channels, 1, 1, scale=channels**-0.5), net.weight(channels))
     return net.model(net.add("Add", z, y))
+
+
+def rolled(net: Net, x: str, shift: int, axis: int) -> str:
+    parts = [
+        net.add("Slice", x, *(net.constant(np.array([v])) for v in (begin, end, axis)))
+        for begin, end in ((shift, 2**31), (0, shift))
+    ]
+    return net.add("Concat", *parts, axis=axis)
+
+
+def shifted_windows(side: int, window: int, shift: int, channels: int) -> onnx.ModelProto:
+    """Pixels shifted along both axes and cut into windows, a product, and the way back."""
+    net, count = Net(x=[2, side, side, channels]), side // window
+    y = rolled(net, rolled(net, net.add("Relu", "x"), shift, 1), shift, 2)
+    y = net.add("Reshape", y, net.constant(np.array([2, count, window, count, window, channels])))
+    y = net.add("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
+    y = net.add("Reshape", y, net.constant(np.array([-1, window * window, channels])))
+    y = net.add("MatMul", y, net.weight(channels, channels, scale=channels**-0.5))
+    y = net.add("Reshape", y, net.constant(np.array([2, count, count, window, window, channels])))
+    y = net.add("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
+    y = net.add("Reshape", y, net.constant(np.array([2, side, side, channels])))
+    y = rolled(net, rolled(net, y, side - shift, 1), side - shift, 2)
+    return net.model(net.add("Add", y, "x"))
+
+
+def rotary(length: int, heads: int, size: int, interleaved: bool) -> onnx.ModelProto:
+    """Heads turned by angles, halves or neighbours negated, as exporters write it."""
+    net, width = Net(x=[2, length, heads * size]), heads * size
+    y = net.add("MatMul", "x", net.weight(width, width, scale=width**-0.5))
+    y = net.add("Transpose", net.add("Reshape", y, net.constant(np.array([2, length, heads, size]))), perm=[0, 2, 1, 3])
+    begins, ends, step = ((0, 1), (2**31, 2**31), 2) if interleaved else ((0, size // 2), (size // 2, 2**31), 1)
+    first, second = (
+        net.add("Slice", y, *(net.constant(np.array([v])) for v in (begin, end, 3, step)))
+        for begin, end in zip(begins, ends)
+    )
+    second = net.add("Neg", second)
+    if interleaved:
+        parts = [net.add("Unsqueeze", part, net.constant(np.array([-1]))) for part in (second, first)]
+        turned = net.add("Concat", *parts, axis=-1)
+        turned = net.add("Reshape", turned, net.constant(np.array([2, heads, length, size])))
+    else:
+        turned = net.add("Concat", second, first, axis=-1)
+    angles = np.arange(length)[:, None] * 100.0 ** -(np.arange(size) / size)
+    sums = [net.add("Mul", a, net.constant(f(angles).astype(np.float32))) for a, f in ((y, np.cos), (turned, np.sin))]
+    return net.model(net.add("Add", *sums))
+
+
+def selected_heads(length: int, heads: int, size: int) -> onnx.ModelProto:
+    """Q, K and V of one projection, transposed together and taken apart, each scaled."""
+    net, width = Net(x=[2, length, heads * size]), heads * size
+    y = net.add("MatMul", "x", net.weight(width, 3 * width, scale=width**-0.5))
+    y = net.add("Reshape", y, net.constant(np.array([2, length, 3, heads, size])))
+    y = net.add("Transpose", y, perm=[2, 0, 3, 1, 4])
+    parts = [net.add("Gather", y, net.constant(np.array(i)), axis=0) for i in range(3)]
+    parts = [net.add("Mul", part, net.weight(heads, 1, 1)) for part in parts]
+    return net.model(net.add("Max", *parts))
+
+
+def normalized(rows: int, size: int, least: float) -> onnx.ModelProto:
+    """x / max(|x|, least), with rows that are zero and rows below the bound."""
+    net = Net(x=[3, rows, size])
+    scale = np.where(np.arange(rows) % 3 == 0, 0, 10.0 ** -(np.arange(rows) % 4))[:, None].astype(np.float32)
+    y = net.add("MatMul", "x", net.weight(size, size, scale=size**-0.5))
+    y = net.add("Mul", y, net.constant(scale))
+    z = net.add("ReduceL2", y, net.constant(np.array([-1])), keepdims=1)
+    z = net.add("Clip", z, net.constant(np.float32(least)))
+    z = net.add("Expand", z, net.constant(np.array([3, rows, size])))
+    return net.model(net.add("Div", y, z))
 
 
 def pooled(op: str, batch: int, channels: int, side: int) -> onnx.ModelProto:

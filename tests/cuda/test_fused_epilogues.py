@@ -19,10 +19,14 @@ from networks import (
     group_norm,
     heads,
     mixed,
+    normalized,
     packed,
     patches,
     pooled,
     reduced,
+    rotary,
+    selected_heads,
+    shifted_windows,
     squeezed,
     windows,
 )
@@ -56,6 +60,13 @@ DEPTHWISE = [  # several results per thread in the last ones, on any device in t
     *[(1, 32, 3, 1, 17, "relu6"), (3, 24, 5, 2, 14, "silu"), (2, 8, 3, 2, 9, "HardSwish"), (1, 96, 7, 1, 7, "Relu")],
     *[(2, 40, 3, 1, 5, ""), (2, 96, 3, 1, 30, "Relu"), (3, 72, 3, 2, 39, "silu"), (1, 64, 5, 1, 30, "HardSwish")],
     *[(3, 64, 5, 2, 41, "relu6"), (8, 96, 3, 1, 80, "Sigmoid")],
+]
+# By tiles: channels that fill no block, pictures of one tile and of several, windows of any rows.
+DEPTHWISE_TILES = [
+    *[(1, 96, 7, 1, 14, "Gelu"), (2, 40, 7, 1, 31, ""), (1, 768, 7, 1, 7, ""), (3, 72, 9, 1, 17, "Relu")],
+    *[(1, 64, 11, 1, 20, "silu"), (2, 24, 7, 2, 29, "relu6"), (1, 200, 9, 2, 15, ""), (2, 64, 11, 2, 23, "Relu")],
+    *[(1, 48, (11, 1), 1, 13, ""), (2, 16, (1, 11), 1, 19, "Relu"), (1, 8, (5, 7), 2, 10, ""), (1, 128, 3, 1, 9, "")],
+    *[(2, 72, 3, 2, 33, "HardSwish"), (1, 96, 5, 1, 5, "Relu"), (2, 56, 5, 2, 12, ""), (1, 72, (3, 7), 1, 22, "", 3)],
 ]
 SQUEEZE = [
     ("GlobalAveragePool", 1, 32, 8, 111, "silu", "Sigmoid"),
@@ -97,6 +108,7 @@ MASKS = cases(
     [(1, 128, 2, 64, True), (3, 37, 2, 32, True)],
     forbidden=("cuda_gather_nd",),
 )
+MOVES = ("cuda_slice", "cuda_concat")
 COPIES = ("cuda_reformat", "cuda_transpose")  # no layer of these networks needs them in half precision
 POOLED = [
     *[("GlobalAveragePool", 1, 32, 112), ("GlobalAveragePool", 3, 1152, 7), ("GlobalMaxPool", 2, 40, 33)],
@@ -128,6 +140,10 @@ ALL_TYPES = [
         [(1, 16, 96, 64, True), (3, 14, 40, 45, True), (2, 8, 24, 31, False)],
         COPIES,
     ),
+    *cases("shifted windows", shifted_windows, "cuda_gather", [(14, 7, 3, 24), (8, 4, 2, 5)], MOVES),
+    *cases("rotary", rotary, "cuda_gather", [(17, 3, 32, False), (9, 2, 16, True)], MOVES),
+    *cases("selected heads", selected_heads, "cuda_gather", [(33, 4, 24)], MOVES),
+    *cases("normalized", normalized, "cuda_l2_norm", [(7, 32, 1e-12), (13, 200, 0.3), (5, 3, 1e-6)], ("cuda_reduce",)),
     *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9)], COPIES),
 ]
 if "CARNOT_CUDA_TACTICS" in os.environ:  # it names the tactics, so a library's cannot be forced
@@ -160,6 +176,15 @@ def test_half(device: Device, case: Case, precision: str) -> str:
 @pytest.mark.parametrize("precision", HALF_TYPES)
 @pytest.mark.parametrize("case", LIBRARY, ids=name_of)
 def test_library(device: Device, case: Case, precision: str) -> str:
+    return check(device, case, precision, CARNOT_CUDA_TACTICS=case.tactic)
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("precision", HALF_TYPES)
+@pytest.mark.parametrize(
+    "case", cases("depthwise tiles", depthwise, "cuda_depthwise_tile", DEPTHWISE_TILES), ids=name_of
+)
+def test_depthwise_tiles(device: Device, case: Case, precision: str) -> str:
     return check(device, case, precision, CARNOT_CUDA_TACTICS=case.tactic)
 
 
