@@ -215,16 +215,16 @@ static void undo_cuts(match* m) {
   while (m->cut_count) undo_cut(m);
 }
 
-// Takes what precedes |value|, whose axis |axis| from the end (1 or 2) holds the elements of a
-// head, for |reader|. False when these cannot be read next to one another.
-static bool take_views(match* m, carnot_value* value, carnot_node* reader, int axis) {
+// take_views with cuts, or without. *out_undone: the slice of a cut was not taken.
+static bool try_views(match* m, carnot_value* value, carnot_node* reader, int axis, bool may_cut,
+                      bool* out_undone) {
   int best = axis == 1 ? m->count : -1;
   enum { kNoCut = -2 };
   int best_uncut = kNoCut;  // |best| before a cut whose slice is not taken yet
   bool open = true;         // no permutation of the batches yet
   while (is_typed(m, value, 2)) {
     const int cuts = m->cut_count;
-    carnot_node* node = open ? cut_before(m, value, reader) : NULL;
+    carnot_node* node = open && may_cut ? cut_before(m, value, reader) : NULL;
     if (m->cut_count > cuts) best_uncut = best;
     if (!node) node = sole_producer(value, reader);
     if (!node) break;
@@ -246,12 +246,21 @@ static bool take_views(match* m, carnot_value* value, carnot_node* reader, int a
     value = from;
     if (axis == 1 && !regroups_batch(node)) best = m->count;
   }
-  if (best_uncut != kNoCut) {  // its slice is not taken: as it was
-    undo_cut(m);
-    best = best_uncut;
-  }
+  *out_undone = best_uncut != kNoCut;
+  if (*out_undone) undo_cut(m);
   if (best >= 0) m->count = best;
   return best >= 0;
+}
+
+// Takes what precedes |value|, whose axis |axis| from the end (1 or 2) holds the elements of a
+// head, for |reader|. False when these cannot be read next to one another.
+static bool take_views(match* m, carnot_value* value, carnot_node* reader, int axis) {
+  const int count = m->count;
+  bool undone;
+  const bool taken = try_views(m, value, reader, axis, /*may_cut=*/true, &undone);
+  if (!undone) return taken;
+  m->count = count;  // as it was: a slice may be taken where it stands
+  return try_views(m, value, reader, axis, /*may_cut=*/false, &undone);
 }
 
 // Takes what precedes input |input| of a MatMul, from its dequantize node on where it has one.

@@ -48,6 +48,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_fold_pads, false, false},
     {"fold_batch_norm", "folds batch normalization into convolution weights",
      carnot_pass_fold_batch_norm, false, false},
+    {"merge_convolutions", "makes one convolution of a sum of those that read the same input",
+     carnot_pass_merge_convolutions, false, false},
     {"equalize", "makes the channels of tensors alike before they are quantized",
      carnot_pass_equalize, false, false},
     {"insert_qdq", "quantizes layers whose tensors have ranges", carnot_pass_insert_qdq, true,

@@ -154,6 +154,24 @@ def depthwise(
     return net.model(net.add("Add", z, y))
 
 
+def branches(channels: int, kernel: int, step: int, group: int, side: int) -> onnx.ModelProto:
+    """Convolutions of one input, and at stride 1 a normalized copy of it, summed."""
+    net = Net(x=[2, 3, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    total = None
+    for size, shift in ((kernel, 0), (1, 0), (kernel - 1, 1), (3, 0)):
+        pad = (size - 1) // 2
+        z = net.add(
+            "Conv", y, net.weight(channels, channels // group, size, size, scale=1 / size), net.weight(channels),
+            group=group, strides=[step, step], pads=[pad, pad, pad + shift, pad + shift],
+        )  # fmt: skip
+        total = z if total is None else net.add("Add", total, z)
+    if step == 1:
+        numbers = [net.constant(np.linspace(0.5, 1.5, channels, dtype=np.float32)) for _ in range(4)]
+        total = net.add("Add", net.add("BatchNormalization", y, *numbers), total)
+    return net.model(net.add("Relu", total))
+
+
 def rolled(net: Net, x: str, shift: int, axis: int) -> str:
     parts = [
         net.add("Slice", x, *(net.constant(np.array([v])) for v in (begin, end, axis)))

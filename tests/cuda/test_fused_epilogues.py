@@ -13,6 +13,7 @@ import pytest
 from harness import HALF_TYPES, LIMITS, Case, Device, compare
 from networks import (
     attention,
+    branches,
     channels_inside,
     depthwise,
     feed_forward,
@@ -88,6 +89,7 @@ HALF = [
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM),
     Case("group norm of 36 channels", functools.partial(group_norm, 2, 36, 3, 1, False), "cuda_norm"),
     *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
+    *cases("branches", branches, "cuda_", [(24, 3, 1, 1, 9), (16, 5, 2, 1, 12), (32, 5, 1, 32, 11)], ("cuda_pointwise_",)),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM_CLUSTER),
     *cases("squeeze", squeezed, "cuda_squeeze_excite", SQUEEZE),
 ]

@@ -26,10 +26,11 @@ static uint32_t planning_sources(void) {
   return sources;
 }
 
-// From the timing cache, or measured.
+// From the timing cache, or measured. All 0 where they cannot be: nothing is near a limit then.
 static carnot_status* find_peaks(carnot_builder* builder, peaks* out) {
   static const char* const kNames[] = {"peak_f32", "peak_half", "peak_copy"};
   enum { kCount = 3, kScale = 1000 };
+  *out = (peaks){0};
   carnot_device* device = builder->config->device;
   uint64_t known[kCount];
   bool all = true;
@@ -38,7 +39,13 @@ static carnot_status* find_peaks(carnot_builder* builder, peaks* out) {
                                           &known[i]);
   if (!all) {
     carnot_device_peaks p;
-    CARNOT_TRY(device->backend->measure(device, &p));
+    carnot_status* refusal = device->backend->measure(device, &p);
+    if (refusal) {
+      carnot_builder_log(builder, "the device's limits are not known: %s",
+                         carnot_status_message(refusal));
+      carnot_status_free(refusal);
+      return NULL;
+    }
     const double measured[kCount] = {p.f32_gflops, fmax(p.f16_gflops, p.f32_gflops), p.copy_gbs};
     for (int i = 0; i < kCount; i++) {
       known[i] = isfinite(measured[i]) ? (uint64_t)(measured[i] * kScale) : 0;
@@ -52,7 +59,7 @@ static carnot_status* find_peaks(carnot_builder* builder, peaks* out) {
 
 static bool is_near_limit(const carnot_candidate* c, const peaks* p) {
   double flops = 0, bytes = 0;
-  if (!c->tactic->device || c->ns == UINT64_MAX || !p->bytes || !p->f32) return false;
+  if (!c->tactic->device || c->ns == UINT64_MAX || !p->f32) return false;
   carnot_candidate_work(c, &flops, &bytes);
   const bool half = carnot_dtype_bits(c->problem.outputs[0].format.dtype) <= 16;
   const double limit_ns = fmax(flops / (half ? p->half : p->f32), bytes / p->bytes);
@@ -71,6 +78,7 @@ carnot_status* carnot_leave_out_planners(carnot_builder* builder, const carnot_a
   const carnot_select_request request = {.sources = config->tactic_sources & ~planners,
                                          .reports_progress = true};
   CARNOT_TRY(find_peaks(builder, &p));
+  if (!p.bytes) return NULL;
   CARNOT_TRY(carnot_select(builder, analysis, candidates, &request, &assignment));
   uint32_t* left_out = CARNOT_NEW_ARRAY(&builder->facts, uint32_t, analysis->region_count + 1);
   CARNOT_TRY(carnot_arena_status(&builder->facts));
