@@ -23,10 +23,11 @@ typedef struct moves {
   int count;
 } moves;
 
+// Of known dimensions, none of them 0, which a reshape would copy.
 static bool is_static(const carnot_value* value) {
   if (!carnot_is_ranked(value) || value->type.dtype == CARNOT_DTYPE_STRING) return false;
   for (int d = 0; d < value->type.rank; d++)
-    if (!carnot_sym_is_const(value->type.dims[d])) return false;
+    if (!carnot_sym_is_const(value->type.dims[d]) || value->type.dims[d].bits < 1) return false;
   return true;
 }
 
