@@ -88,7 +88,7 @@ const carnot_op_row carnot_op_lp_norm = {
     .max_outputs = 1,
     .attrs = kLpAttrs,
     .axes = {.moves = true, .axis = "axis"},
-    .traits = CARNOT_TRAIT_F32_AS_HALF,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_lp,
     .reference = run_lp,
     .source = "ONNX LpNormalization-22",
