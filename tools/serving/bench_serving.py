@@ -108,10 +108,12 @@ class Bench:
         report.unlink(missing_ok=True)
         command = [self.options.perf_analyzer, "-m", name, "-u", url, "-i", protocol, "--shared-memory", "none"]
         command += ["-p", str(window_ms), "-r", "6", "-s", "999", "-f", report, *load]
-        if model is not None and "input_ids" in model.inputs:
-            data = self.work / "tokens.json"
+        if model is not None:
+            data = self.work / f"{model.name}.data"
             write_data(data, model)
             command += ["--input-data", data]
+            for tensor, (_, dims) in model.inputs.items():
+                command += ["--shape", f"{tensor}:{','.join(map(str, dims))}"]
         if export is not None:
             export.unlink(missing_ok=True)  # which the program would not overwrite
             command += ["--profile-export-file", export]

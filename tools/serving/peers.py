@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 import pathlib
 import random
 import shutil
+import struct
 import subprocess
 import typing
 
@@ -107,11 +108,15 @@ def write(repository: pathlib.Path, server: str, model: Model, setting: Setting,
     return name
 
 
-def write_data(path: pathlib.Path, model: Model) -> None:
-    """Data for perf_analyzer: token numbers and a mask of ones; pictures are random by its own flag."""
-    tokens = random.Random(1)
-    data = {
-        name: {"content": [1 if "mask" in name else tokens.randrange(1000, 30000) for _ in range(dims[0])], "shape": dims}
-        for name, (_, dims) in model.inputs.items()
-    }
-    path.write_text(json.dumps({"data": [data]}))
+def write_data(folder: pathlib.Path, model: Model) -> None:
+    """One row of each input as perf_analyzer reads it: token numbers, a mask of ones, normal numbers for pictures. Its own
+    random data are random bytes: as float32 they hold NaN and infinities, which no picture does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(1)
+    for name, (kind, dims) in model.inputs.items():
+        count = math.prod(dims)
+        if kind == "FP32":
+            row = struct.pack(f"<{count}f", *(rng.gauss(0, 1) for _ in range(count)))
+        else:
+            row = struct.pack(f"<{count}q", *(1 if "mask" in name else rng.randrange(1000, 30000) for _ in range(count)))
+        (folder / name).write_bytes(row)
