@@ -158,7 +158,7 @@ typedef struct carnot_context_config {
   carnot_executor*
       executor;      // borrowed; NULL: one of |thread_count| threads is made for this context
   int thread_count;  // 1: the caller alone; 0: all processors
-  uint64_t memory_limit_bytes;  // of intermediate values; 0: none
+  uint64_t memory_limit_bytes;  // of intermediate values, and of each own output; 0: none
   // Of an engine for an accelerator:
   bool host_tensors;  // inputs and outputs are in host memory and are copied in each run
   const char*

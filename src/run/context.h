@@ -104,7 +104,7 @@ typedef struct carnot_context_options {
   const char* device;         // "cuda:1": where an engine for accelerators runs; NULL: the first
   bool host_io;               // inputs and outputs of such an engine lie in host memory
   bool allow_code;            // machine code in the engine may run
-  size_t memory_limit_bytes;  // of arena and stores together; 0: none
+  size_t memory_limit_bytes;  // of arena and stores together, and of each own output; 0: none
 } carnot_context_options;
 
 carnot_status* carnot_context_create_on(carnot_engine* engine,
@@ -196,7 +196,8 @@ static inline bool carnot_waits_for_memory(const carnot_run_binding* binding, si
   return binding->allocate && (!binding->address || bytes > binding->capacity_bytes);
 }
 // Memory of the context's own for an output.
-carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
+carnot_status* carnot_own_output(const carnot_context* context, carnot_run_binding* binding,
+                                 size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);
 void carnot_bind_constants(carnot_context* context);
 // Packed constants of device tactics are read on the device, all but machine code.

@@ -3,8 +3,12 @@
 
 #include "run/context.h"
 
-carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) {
+carnot_status* carnot_own_output(const carnot_context* context, carnot_run_binding* binding,
+                                 size_t bytes) {
+  const size_t limit = context->memory.limit_bytes;
   if (binding->own_bytes >= bytes && binding->own) return NULL;
+  CARNOT_CHECK(!limit || bytes <= limit, OUT_OF_MEMORY,
+               "an output takes %zu bytes, the memory limit of the context is %zu", bytes, limit);
   free(binding->own);
   size_t size = carnot_align_up(bytes ? bytes : 1, 64);
   binding->own = aligned_alloc(64, size);
@@ -25,7 +29,7 @@ static carnot_status* place_output(carnot_context* context, uint32_t index, size
     *out_data = binding->address;
     return NULL;
   }
-  CARNOT_TRY(carnot_own_output(binding, bytes));
+  CARNOT_TRY(carnot_own_output(context, binding, bytes));
   *out_data = binding->own;
   return NULL;
 }

@@ -24,7 +24,7 @@ static carnot_status* output_memory(carnot_context* context, uint32_t id, size_t
       continue;
     // Too little capacity is an error when the result is delivered.
     if (binding->address && bytes > binding->capacity_bytes) return NULL;
-    if (!binding->address) CARNOT_TRY(carnot_own_output(binding, bytes));
+    if (!binding->address) CARNOT_TRY(carnot_own_output(context, binding, bytes));
     *out_memory = binding->address ? binding->address : binding->own;
     return NULL;
   }
@@ -229,7 +229,7 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
                    "output %s takes %zu bytes, its memory holds %zu", b->name, bytes,
                    binding->capacity_bytes);
     } else {
-      CARNOT_TRY(carnot_own_output(binding, bytes));
+      CARNOT_TRY(carnot_own_output(context, binding, bytes));
       data = binding->own;
     }
     if (bytes && data != cell->tensor.data) memcpy(data, cell->tensor.data, bytes);

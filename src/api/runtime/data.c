@@ -149,7 +149,7 @@ static carnot_status* set_value(carnot_context* context, uint32_t index, const c
   carnot_tensor_layout layout;
   carnot_rt_value cell = *data;
   CARNOT_TRY_AT(carnot_tensor_layout_of(b->format, t->dtype, &dims, &layout), "input %s", b->name);
-  CARNOT_TRY(carnot_own_output(binding, layout.bytes));
+  CARNOT_TRY(carnot_own_output(context, binding, layout.bytes));
   cell.tensor.data = binding->own;
   CARNOT_TRY(carnot_context_set_input_cell(context, index, &cell));
   return carnot_tensor_to_format(b->format, t->dtype, &dims, t->data, binding->own);
