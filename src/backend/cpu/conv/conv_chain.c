@@ -79,6 +79,8 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
   as_any.inputs = any;
   why = carnot_conv_reject(&as_any, out, reason, size);
   if (why) return why;
+  if (stage->problem.tactic == config->point && !carnot_conv_is_point(out))
+    return "a 1x1 convolution with a stride or padding";
   for (uint32_t i = 0; i < stage->problem.input_count; i++)
     if (stage->step_inputs[i] != CARNOT_PLAN_NONE)
       problem->inputs[stage->step_inputs[i]].format.layout = stage->inputs[i].format.layout;
