@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Times the examples of Ray and Spark with carnot.Predictor and with ONNX Runtime in its place.
 
-Usage: bench_scale.py serve|data|spark MODEL.onnx [ROWS]     with the Python of BUILD/scale, PYTHONPATH=BUILD/python
+Usage: bench_scale.py serve|data|spark|memory MODEL.onnx [ROWS]   with the Python of BUILD/scale, PYTHONPATH=BUILD/python
 
 serve: MODEL takes pictures [batch, 3, 224, 224]; wrk sends them at concurrency 8 and 32 to two replicas of one thread.
 data, spark: MODEL takes grey pictures [batch, 1, 28, 28]; ROWS (10,000) of them go through two workers of one thread.
 Both kinds alternate, twice.
+memory: PSS of one and of four workers that each ran one picture [1, 3, 224, 224]; workers are forked after the imports,
+as Spark's daemon and servers that preload do, and spawned, where each has an interpreter of its own.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pathlib
 import re
@@ -145,10 +148,43 @@ def spark(model: pathlib.Path, folder: pathlib.Path, rows: int) -> None:
     session.stop()
 
 
+def pss(pid: int) -> float:
+    """Proportional set size, MiB."""
+    lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def _work(predictor: typing.Any, name: str, ready: typing.Any, done: typing.Any) -> None:
+    predictor({name: np.zeros((1, 3, 224, 224), np.float32)})
+    ready.release()
+    done.wait()
+
+
+def memory(model: pathlib.Path, folder: pathlib.Path, rows: int) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:  # a build leaves memory that forked workers would inherit
+        plan, name = pool.apply(build, (model, (3, 224, 224), 1, folder))
+    for kind, path in ((carnot.Predictor, plan), (OrtPredictor, str(model))):
+        for start in ("fork", "spawn"):
+            context = multiprocessing.get_context(start)
+            found = []
+            for count in (1, 4):
+                ready, done = context.Semaphore(0), context.Event()
+                workers = [context.Process(target=_work, args=(kind(path, 1), name, ready, done)) for _ in range(count)]
+                for worker in workers:
+                    worker.start()
+                for _ in workers:
+                    ready.acquire()
+                found.append(sum(pss(worker.pid) for worker in workers))
+                done.set()
+                for worker in workers:
+                    worker.join()
+            print(f"{kind.__name__} {start}: 1 worker {found[0]:.0f} MiB, 4 workers {found[1]:.0f} MiB, {found[1] / found[0]:.2f}")
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = int(sys.argv[3]) if len(sys.argv) > 3 else 10_000
-        step = {"serve": serve, "data": data, "spark": spark}[sys.argv[1]]
+        step = {"serve": serve, "data": data, "spark": spark, "memory": memory}[sys.argv[1]]
         step(pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(folder), rows)
     return 0
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -19,7 +21,7 @@ import sys
 import time
 import typing
 
-from peers import MODELS, SERVERS, SETTINGS, Model, Setting, build_plan, write, write_data
+from peers import MEMORY, MODELS, SERVERS, SETTINGS, Model, Setting, build_plan, write, write_data
 from triton_server import TritonServer
 
 
@@ -100,18 +102,21 @@ class Bench:
 
     def perf_once(
         self, server: TritonServer, name: str, model: typing.Optional[Model], protocol: str, load: typing.List[str],
-        window_ms: int = 1500, export: typing.Optional[pathlib.Path] = None,
+        window_ms: int = 1500, export: typing.Optional[pathlib.Path] = None, memory: str = "none",
     ) -> typing.Dict[str, float]:
-        """One call of perf_analyzer: three windows after one another; requests a second, percentiles in ms."""
+        """One call of perf_analyzer: three windows after one another; requests a second, percentiles in ms. |memory|:
+        system, where client and server share the memory of tensors, or none, where messages hold them."""
         url = server.grpc if protocol == "grpc" else server.http
         report = self.work / "report.csv"
         report.unlink(missing_ok=True)
-        command = [self.options.perf_analyzer, "-m", name, "-u", url, "-i", protocol, "--shared-memory", "none"]
+        command = [self.options.perf_analyzer, "-m", name, "-u", url, "-i", protocol, "--shared-memory", memory]
         command += ["-p", str(window_ms), "-r", "6", "-s", "999", "-f", report, *load]
         if model is not None:
             data = self.work / f"{model.name}.data"
             write_data(data, model)
             command += ["--input-data", data]
+            if memory != "none":
+                command += ["--output-shared-memory-size", max(4 * math.prod(d) for _, d in model.outputs.values())]
             for tensor, (_, dims) in model.inputs.items():
                 command += ["--shape", f"{tensor}:{','.join(map(str, dims))}"]
         if export is not None:
@@ -158,18 +163,17 @@ class Bench:
         best: typing.Dict[str, typing.Dict[str, float]] = {}
         with self.start(*names.values()) as server:
             for _ in range(2):
-                for protocol in ("grpc", "http"):
-                    for concurrency in (8, 32):
-                        for peer, name in names.items():
-                            load = ["--concurrency-range", f"{concurrency}:{concurrency}"]
-                            got = self.perf(server, name, model, protocol, load)
-                            key = f"{peer} {protocol} {concurrency}"
-                            print(f"{model.name} {key}: {got['rate']:.1f}/s p99 {got['p99']:.1f} ms"
-                                  f" others {got['others']:.1%}", flush=True)
-                            is_quiet = got["others"] <= Quiet.MOST
-                            if key not in best or (is_quiet and got["rate"] > best[key]["rate"]):
-                                best[key] = got
-                                self.save("throughput", model.name, best)
+                for memory, protocol, concurrency in itertools.product(MEMORY, ("grpc", "http"), (8, 32)):
+                    for peer, name in names.items():
+                        load = ["--concurrency-range", f"{concurrency}:{concurrency}"]
+                        got = self.perf(server, name, model, protocol, load, memory=memory)
+                        key = f"{peer} {protocol} {memory} {concurrency}"
+                        print(f"{model.name} {key}: {got['rate']:.1f}/s p99 {got['p99']:.1f} ms"
+                              f" others {got['others']:.1%}", flush=True)
+                        is_quiet = got["others"] <= Quiet.MOST
+                        if key not in best or (is_quiet and got["rate"] > best[key]["rate"]):
+                            best[key] = got
+                            self.save("throughput", model.name, best)
         self.save("command", "throughput", self.command)
         self.engine(model)
 
@@ -192,7 +196,7 @@ class Bench:
     def tail(self, model: Model, shares: typing.List[int], seconds: float) -> None:
         """Poisson arrivals at shares of what the better peer serves at concurrency 8 over gRPC."""
         found = self.results["throughput"][model.name]
-        capacity = max(found[f"{peer} grpc 8"]["rate"] for peer in SERVERS if peer != "carnot")
+        capacity = max(found[f"{peer} grpc none 8"]["rate"] for peer in SERVERS if peer != "carnot")
         names = {peer: self.add(peer, model, self.best(model, peer)) for peer in SERVERS}
         with self.start(*names.values()) as server:
             for share in shares:

@@ -48,6 +48,7 @@ class Setting:
 
 SETTINGS = [Setting(i, 2 // i, b) for i in (1, 2) for b in (False, True)]
 SERVERS = ("carnot", "onnxruntime", "openvino")
+MEMORY = ("none", "system")  # how requests hold tensors: in the message, or in memory that client and server share
 
 
 def build_plan(carnot: pathlib.Path, models: pathlib.Path, model: Model, threads: int, plan: pathlib.Path) -> None:

@@ -6,15 +6,17 @@ Usage: serving_table.py RESULTS PAGE        what is between the marks of PAGE is
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import re
 import sys
 import typing
 
-from peers import MODELS, SERVERS, SETTINGS
+from peers import MEMORY, MODELS, SERVERS, SETTINGS
 
 NAMES = {"carnot": "Carnot", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+TENSORS = {"none": "messages", "system": "shared memory"}
 MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -43,19 +45,18 @@ def disturbed(found: typing.Any) -> str:
 def throughput(results: typing.Any) -> str:
     rows = []
     for model, found in results.get("throughput", {}).items():
-        for protocol in ("grpc", "http"):
-            for concurrency in (8, 32):
-                of = [found.get(f"{server} {protocol} {concurrency}") for server in SERVERS]
-                if not all(of):
-                    continue
-                rates = [f["rate"] for f in of]
-                share = f"{rates[0] / max(rates[1:]):.2f}" if not any(map(disturbed, of)) else "-"
-                alone = results.get("engine", {}).get(model)
-                engine = f"{rates[0] / alone:.2f}" if alone and not disturbed(of[0]) else "-"
-                cells = [f"{f['rate']:.1f}{disturbed(f)}" for f in of]
-                rows.append([model, protocol, str(concurrency), *cells, share, engine])
-    head = ["model", "protocol", "concurrency", *(NAMES[s] for s in SERVERS), "of the better peer", "of the engine alone"]
-    return table(head, rows)
+        for protocol, memory, concurrency in itertools.product(("grpc", "http"), MEMORY, (8, 32)):
+            of = [found.get(f"{server} {protocol} {memory} {concurrency}") for server in SERVERS]
+            if not all(of):
+                continue
+            rates = [f["rate"] for f in of]
+            share = f"{rates[0] / max(rates[1:]):.2f}" if not any(map(disturbed, of)) else "-"
+            alone = results.get("engine", {}).get(model)
+            engine = f"{rates[0] / alone:.2f}" if alone and not disturbed(of[0]) else "-"
+            cells = [f"{f['rate']:.1f}{disturbed(f)}" for f in of]
+            rows.append([model, protocol, TENSORS[memory], str(concurrency), *cells, share, engine])
+    servers = [NAMES[s] for s in SERVERS]
+    return table(["model", "protocol", "tensors in", "concurrency", *servers, "of the better peer", "of the engine alone"], rows)
 
 
 def tail(results: typing.Any) -> str:
