@@ -4,24 +4,38 @@
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
-// The output pixel that pointers are being found for, and the input pixels under its filter.
+// The output pixel that pointers are being found for, and the input pixels under its filter. A 2-D
+// convolution is a 3-D one of depth 1.
 typedef struct pixel {
-  int64_t n, p, q;
-  int64_t h0, w0;  // input pixel under the first tap
+  int64_t n, o, p, q;
+  int64_t z0, h0, w0;  // input pixel under the first tap
 } pixel;
 
-static pixel pixel_at(const carnot_conv2d_f32* c, int64_t m) {
-  pixel at = {m / (c->q * c->p), m / c->q % c->p, m % c->q, 0, 0};
+static carnot_conv_depth depth_of(const carnot_conv2d_f32* c) {
+  const carnot_conv_depth flat = {.taps = 1, .in = 1, .out = 1, .stride = 1, .dilation = 1};
+  return c->depth.taps ? c->depth : flat;
+}
+
+static pixel pixel_at(const carnot_conv2d_f32* c, const carnot_conv_depth* d, int64_t m) {
+  const int64_t plane = c->p * c->q;
+  pixel at = {m / (plane * d->out), m / plane % d->out, m / c->q % c->p, m % c->q, 0, 0, 0};
+  at.z0 = at.o * d->stride - d->pad;
   at.h0 = at.p * c->stride_h - c->pad_h, at.w0 = at.q * c->stride_w - c->pad_w;
   return at;
 }
 
-static void pixel_next(const carnot_conv2d_f32* c, pixel* at) {
+static void pixel_next(const carnot_conv2d_f32* c, const carnot_conv_depth* d, pixel* at) {
   at->w0 += c->stride_w;
   if (++at->q < c->q) return;
   at->q = 0, at->w0 = -c->pad_w, at->h0 += c->stride_h;
   if (++at->p < c->p) return;
-  at->p = 0, at->h0 = -c->pad_h, ++at->n;
+  at->p = 0, at->h0 = -c->pad_h, at->z0 += d->stride;
+  if (++at->o < d->out) return;
+  at->o = 0, at->z0 = -d->pad, ++at->n;
+}
+
+static bool planes_inside(const carnot_conv_depth* d, const pixel* at) {
+  return at->z0 >= 0 && at->z0 + (d->taps - 1) * d->dilation < d->in;
 }
 
 static bool rows_inside(const carnot_conv2d_f32* c, const pixel* at) {
@@ -36,41 +50,26 @@ static bool columns_inside(const carnot_conv2d_f32* c, const pixel* at) {
 static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
                               const void** out_rows) {
   const carnot_conv2d_f32* c = problem;
-  const int64_t right = c->dilation_w * c->src_w, down = c->dilation_h * c->src_h;
-  pixel at = pixel_at(c, m);
-  for (int i = 0; i < count; ++i, pixel_next(c, &at)) {
+  const carnot_conv_depth d = depth_of(c);
+  const int64_t right = c->dilation_w * c->src_w, down = c->dilation_h * c->src_h,
+                back = d.dilation * d.src;
+  const int64_t first_z = t0 / (c->r * c->s), first_r = t0 / c->s % c->r, first_s = t0 % c->s;
+  pixel at = pixel_at(c, &d, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &d, &at)) {
     const float* src = c->src + at.n * c->src_n;
-    const bool whole = rows_inside(c, &at) && columns_inside(c, &at);
-    const int64_t offset = at.h0 * c->src_h + at.w0 * c->src_w;
-    int64_t r = t0 / c->s, s = t0 % c->s;
+    const bool whole = planes_inside(&d, &at) && rows_inside(c, &at) && columns_inside(c, &at);
+    const int64_t offset = at.z0 * d.src + at.h0 * c->src_h + at.w0 * c->src_w;
+    int64_t z = first_z, r = first_r, s = first_s;
     const void** out = out_rows + i;
     for (int64_t t = t0; t < t1; ++t, out += count) {
-      const int64_t h = at.h0 + r * c->dilation_h, w = at.w0 + s * c->dilation_w;
-      const bool inside = whole || ((uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w);
-      *out = inside ? src + (offset + r * down + s * right) : c->zeros;
-      if (++s == c->s) s = 0, ++r;
-    }
-  }
-}
-
-// The same with a dimension of depth.
-static void pixels_under_cubes(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
-                               const void** out_rows) {
-  const carnot_conv2d_f32* c = problem;
-  const carnot_conv_depth* d = &c->depth;
-  const int64_t plane = c->p * c->q, taps = c->r * c->s;
-  for (int i = 0; i < count; ++i) {
-    const int64_t at = m + i, n = at / (plane * d->out),
-                  z0 = at / plane % d->out * d->stride - d->pad;
-    const int64_t h0 = at / c->q % c->p * c->stride_h - c->pad_h,
-                  w0 = at % c->q * c->stride_w - c->pad_w;
-    const void** out = out_rows + i;
-    for (int64_t t = t0; t < t1; ++t, out += count) {
-      const int64_t z = z0 + t / taps * d->dilation, h = h0 + t % taps / c->s * c->dilation_h,
-                    w = w0 + t % c->s * c->dilation_w;
-      const bool inside = (uint64_t)z < (uint64_t)d->in && (uint64_t)h < (uint64_t)c->h &&
-                          (uint64_t)w < (uint64_t)c->w;
-      *out = inside ? c->src + n * c->src_n + z * d->src + h * c->src_h + w * c->src_w : c->zeros;
+      const int64_t depth = at.z0 + z * d.dilation, h = at.h0 + r * c->dilation_h,
+                    w = at.w0 + s * c->dilation_w;
+      const bool inside = whole || ((uint64_t)depth < (uint64_t)d.in &&
+                                    (uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w);
+      *out = inside ? src + (offset + z * back + r * down + s * right) : c->zeros;
+      if (++s < c->s) continue;
+      s = 0;
+      if (++r == c->r) r = 0, ++z;
     }
   }
 }
@@ -105,10 +104,11 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
                             const void** out_rows) {
   run_problem* runs = (run_problem*)problem;
   const carnot_conv2d_f32* c = runs->conv;
+  const carnot_conv_depth flat = depth_of(c);
   const int64_t down = c->dilation_h * c->src_h;
   float* border = runs->border;
-  pixel at = pixel_at(c, m);
-  for (int i = 0; i < count; ++i, pixel_next(c, &at)) {
+  pixel at = pixel_at(c, &flat, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &flat, &at)) {
     const float* image = c->src + at.n * c->src_n;
     const bool whole = columns_inside(c, &at), all = whole && rows_inside(c, &at);
     const int64_t offset = at.h0 * c->src_h + at.w0 * c->c;
@@ -133,7 +133,6 @@ void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_uker
   gemm_macro_kernel_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
                                 p->weights,        p->dst, p->ld,       &p->epilogue};
   if (p->depth.taps) {
-    loop.rows = pixels_under_cubes;
     loop.taps *= p->depth.taps;
   } else if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
     runs.conv = p;
