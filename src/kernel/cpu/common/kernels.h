@@ -14,6 +14,7 @@
 #include "kernel/cpu/conv/conv2d_f32.h"
 #include "kernel/cpu/conv/conv2d_few_f32.h"
 #include "kernel/cpu/conv/conv2d_s8_tiles.h"
+#include "kernel/cpu/conv/conv2d_grouped_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"
 #include "kernel/cpu/copy/transpose.h"

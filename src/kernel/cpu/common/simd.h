@@ -11,6 +11,7 @@
 //   v_max_to, v_min_to(bound, x)  NaN if x is NaN; |bound| must be a number; one instruction
 //   v_select(m, a, b)             a where m, else b
 //   v_iand_or(a, b, c)            (a & b) | c
+//   v_permute(a, from)            lane from[i] of a, which must be one of a vector, in lane i
 //   v_to_int(x)      nearest, ties to even; undefined where |x| >= 2^31
 //   v_scale2(x, n)   x * 2^n for integral n (as float) in [-300, 300], gradual underflow
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_H_

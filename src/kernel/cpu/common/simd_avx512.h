@@ -81,6 +81,8 @@ CARNOT_INLINE vi32 v_iand_or(vi32 a, vi32 b, vi32 c) {
 #define v_ishr(a, n) _mm512_srai_epi32(a, n)
 CARNOT_INLINE vmask v_ieq(vi32 a, vi32 b) { return _mm512_cmpeq_epi32_mask(a, b); }
 
+CARNOT_INLINE vf32 v_permute(vf32 a, vi32 from) { return _mm512_permutexvar_ps(from, a); }
+
 CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) { return _mm512_scalef_ps(x, n); }
 
 CARNOT_INLINE float v_sum(vf32 a) {

@@ -79,6 +79,11 @@ CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) {
   return x;
 }
 CARNOT_INLINE vf32 v_of_int(vi32 a) { return __builtin_convertvector(a, vf32); }
+CARNOT_INLINE vf32 v_permute(vf32 a, vi32 from) {
+  vf32 x;
+  for (int i = 0; i < V_LANES; ++i) x[i] = a[from[i]];
+  return x;
+}
 CARNOT_INLINE vi32 v_iadd(vi32 a, vi32 b) {
   typedef uint32_t vu32 __attribute__((vector_size(16)));
   return (vi32)((vu32)a + (vu32)b);
