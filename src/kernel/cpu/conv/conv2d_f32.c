@@ -130,14 +130,23 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
 void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_ukernels_f32* tiles,
                                      int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   run_problem runs;
-  gemm_macro_kernel_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
-                                p->weights,        p->dst, p->ld,       &p->epilogue};
+  gemm_macro_kernel_f32 loop = {.rows = pixels_under_taps,
+                                .problem = p,
+                                .zeros = p->zeros,
+                                .taps = p->r * p->s,
+                                .depth = p->c,
+                                .tiles = tiles,
+                                .weights = p->weights,
+                                .dst = p->dst,
+                                .ld = p->ld,
+                                .epilogue = &p->epilogue};
   if (p->depth.taps) {
     loop.taps *= p->depth.taps;
   } else if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
     runs.conv = p;
     loop.rows = runs_under_taps;
     loop.problem = &runs;
+    loop.zeros = kZeroRun;
     loop.taps = p->r;
     loop.depth = p->s * p->c;
   }

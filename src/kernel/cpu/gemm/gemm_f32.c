@@ -13,8 +13,15 @@ static void rows_of_a(const void* problem, int64_t m, int count, int64_t t0, int
 
 void CARNOT_KERNEL(gemm_with_ukernels_f32)(const carnot_gemm_f32* p, const gemm_ukernels_f32* tiles,
                                            int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
-  const gemm_macro_kernel_f32 loop = {rows_of_a, p,    1,      p->k,        tiles,
-                                      p->b,      p->c, p->ldc, &p->epilogue};
+  const gemm_macro_kernel_f32 loop = {.rows = rows_of_a,
+                                      .problem = p,
+                                      .taps = 1,
+                                      .depth = p->k,
+                                      .tiles = tiles,
+                                      .weights = p->b,
+                                      .dst = p->c,
+                                      .ld = p->ldc,
+                                      .epilogue = &p->epilogue};
   CARNOT_KERNEL(gemm_macro_kernel_f32)(&loop, m0, m1, n0, n1);
 }
 

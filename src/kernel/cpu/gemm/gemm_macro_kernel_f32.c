@@ -68,6 +68,16 @@ static void set_parts(gemm_ukernel_f32* tile) {
   tile->part_depth = depth;
 }
 
+// Whether the sums of |count| rows over a block of K are zero: their taps all lie in the padding,
+// as those of a filter with a large dilation do.
+static bool is_zero(const gemm_macro_kernel_f32* p, const k_block* k, int count,
+                    const void* const* pointers) {
+  if (!p->zeros) return false;
+  for (int64_t i = 0; i < (k->t1 - k->t0) * count; ++i)
+    if (pointers[i] != p->zeros) return false;
+  return true;
+}
+
 // One row of tiles: |count| rows, columns [n0, n1), one block of K.
 static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
                          int64_t m, int count, int64_t n0, int64_t n1) {
@@ -76,6 +86,8 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
   const void* pointers[kBlockTaps * TILE_MAX_ROWS];
   uint16_t panel[TILE_MAX_ROWS * TILE_PANEL_DEPTH] __attribute__((aligned(64)));
   p->rows(p->problem, m, count, k->t0, k->t1, pointers);
+  const bool last = k->t1 == p->taps && k->k1 == p->depth;
+  if (tile.carry && !last && is_zero(p, k, count, pointers)) return;
   if (k->k0 > 0) {
     for (int i = 0; i < count; ++i) pointers[i] = (const float*)pointers[i] + k->k0;
   }
@@ -88,7 +100,6 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
   tile.rows = pointers;
   tile.row_count = count;
   const carnot_epilogue_f32* e = p->epilogue;
-  const bool last = k->t1 == p->taps && k->k1 == p->depth;
   if (last) set_clip(e, &tile);
   for (int64_t n = n0; n < n1;) {
     const int64_t panels = (n1 - n + TILE_PANEL - 1) / TILE_PANEL;

@@ -26,6 +26,7 @@ typedef void (*gemm_rows_fn)(const void* problem, int64_t m, int count, int64_t 
 typedef struct gemm_macro_kernel_f32 {
   gemm_rows_fn rows;
   const void* problem;  // handed to |rows|
+  const void* zeros;    // what rows in the padding point to, or NULL: there are none
   int64_t taps, depth;  // K = taps * depth
   const gemm_ukernels_f32* tiles;
   const void* weights;  // packed as |tiles| say, over all columns
