@@ -36,13 +36,40 @@ static const char* packed_reject(carnot_problem* problem, char* reason, size_t s
   if (w->dims[1] < least_channels(type))
     return carnot_because(reason, size, "%lld channels a tap, takes %lld and more",
                           (long long)w->dims[1], (long long)least_channels(type));
-  if (carnot_packed_weights_split(type) && w->rank > 4) return "a window of three dimensions";
+  if (carnot_packed_weights_split(type) && w->rank > 4 &&
+      w->dims[3] * w->dims[4] > CARNOT_RESIDUAL_IN_PLACE_TAPS)
+    return carnot_because(reason, size, "a plane of %lld taps, takes up to %d",
+                          (long long)(w->dims[3] * w->dims[4]), CARNOT_RESIDUAL_IN_PLACE_TAPS);
   return carnot_packed_weights_reject(problem, w->tensor, type, reason, size);
 }
 
+// Products of parts take windows of two dimensions: one of three is the sum of those of its planes.
+static bool is_by_planes(const carnot_conv_params* p) {
+  return p->window.rank == 3 && carnot_packed_weights_split((carnot_weights_type)p->weights);
+}
+static int64_t planes_of(const carnot_conv_params* p) {
+  return is_by_planes(p) ? p->window.kernel[0] : 1;
+}
+
+// The weights of one group and plane.
 static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
-  return (carnot_packed_weights_shape){carnot_conv_taps(p), p->channels / p->group,
+  return (carnot_packed_weights_shape){carnot_conv_taps(p) / planes_of(p), p->channels / p->group,
                                        p->filters / p->group};
+}
+
+// Packs |weights|, [M,C,planes,taps] of a group, plane |plane|; |wide| has room for two planes
+// packed as float32.
+static void pack_plane(carnot_packed_weights_shape shape, carnot_weights_type type,
+                       const float* weights, int64_t planes, int64_t plane, float* wide,
+                       void* packed) {
+  const int64_t rows = shape.n * shape.depth;
+  float* taps = wide + carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape) / sizeof(float);
+  for (int64_t i = 0; i < rows; i++)
+    memcpy(taps + i * shape.taps, weights + (i * planes + plane) * shape.taps,
+           (size_t)shape.taps * sizeof(float));
+  bool wider = type != CARNOT_WEIGHTS_F32;
+  carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, taps, wider ? wide : packed);
+  if (wider) carnot_packed_weights_pack(type, shape, wide, packed);
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -52,20 +79,16 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   p->weights = (int32_t)type;
   const carnot_operand_desc* w = carnot_conv_weights(problem);
   const carnot_packed_weights_shape shape = weights_shape(p);
+  const int64_t planes = planes_of(p), each = shape.n * shape.depth * shape.taps * planes;
   size_t bytes = carnot_packed_weights_bytes(type, shape);
   void *packed, *wide;
   CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(type),
-                                       bytes * (size_t)p->group, &packed));
-  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape),
+                                       bytes * (size_t)(p->group * planes), &packed));
+  CARNOT_TRY(carnot_calloc(2, carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape),
                            "weights before packing", &wide));
-  const float* weights = w->tensor->data;
-  for (int64_t g = 0; g < p->group; g++) {
-    char* to = (char*)packed + (size_t)g * bytes;
-    bool wider = type != CARNOT_WEIGHTS_F32;
-    carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
-                               weights + g * shape.n * shape.depth * shape.taps, wider ? wide : to);
-    if (wider) carnot_packed_weights_pack(type, shape, wide, to);
-  }
+  for (int64_t i = 0; i < p->group * planes; i++)
+    pack_plane(shape, type, (const float*)w->tensor->data + i / planes * each, planes, i % planes,
+               wide, (char*)packed + (size_t)i * bytes);
   free(wide);
   return NULL;
 }
@@ -83,7 +106,9 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
   CARNOT_CHECK(carnot_conv_taps(p) <= INT32_MAX, INVALID_MODEL, "a window of %lld elements",
                (long long)carnot_conv_taps(p));
   size_t bytes = carnot_packed_weights_bytes((carnot_weights_type)p->weights, weights_shape(p));
-  return carnot_conv_check_packed(step, (size_t)p->group * bytes);
+  CARNOT_CHECK(!is_by_planes(p) || weights_shape(p).taps <= CARNOT_RESIDUAL_IN_PLACE_TAPS,
+               INVALID_MODEL, "a plane of %lld taps", (long long)weights_shape(p).taps);
+  return carnot_conv_check_packed(step, (size_t)(p->group * planes_of(p)) * bytes);
 }
 
 typedef struct conv_state {
@@ -118,9 +143,9 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   if (carnot_packed_weights_split((carnot_weights_type)p->weights) ||
       (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1)) {
     // Whole rows of pixels: parts convert as little twice as can be.
-    state->partition = carnot_work_partition_make_tall(geometry->n * geometry->p * geometry->q,
-                                                       p->filters / p->group, k,
-                                                       state->is_gemm ? 32 : geometry->q);
+    state->partition = carnot_work_partition_make_tall(
+        geometry->n * planes * geometry->p * geometry->q, p->filters / p->group, k,
+        state->is_gemm ? 32 : geometry->q);
   }
   return NULL;
 }
@@ -142,6 +167,45 @@ static conv_run make_run(const carnot_step_view* step, const void* state,
       p->has_bias ? step->constants[1] : NULL};
 }
 
+// Outputs [m0, m1) of a 3-D convolution as sums of 2-D ones, one for each plane of the filter that
+// is inside. |bytes|: the weights of a plane.
+static void conv_by_planes(carnot_conv2d_f32_fn* conv2d, carnot_conv2d_f32 conv, size_t bytes,
+                           int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const carnot_conv_depth depth = conv.depth;
+  const carnot_epilogue_f32 epilogue = conv.epilogue;
+  const float* src = conv.src;
+  const char* weights = conv.weights;
+  float* dst = conv.dst;
+  const int64_t plane = conv.p * conv.q, h = conv.h;
+  conv.depth.taps = 0;
+  conv.n = 1;
+  for (int64_t at = m0 / plane; at * plane < m1; at++) {
+    const int64_t begin = carnot_max_i64(m0 - at * plane, 0),
+                  end = carnot_min_i64(m1 - at * plane, plane);
+    const int64_t z0 = at % depth.out * depth.stride - depth.pad;
+    int64_t last = depth.taps - 1;
+    while (last > 0 && (uint64_t)(z0 + last * depth.dilation) >= (uint64_t)depth.in) last--;
+    conv.dst = dst + at * plane * conv.ld;
+    conv.epilogue.bias = epilogue.bias;
+    conv.epilogue.residual =
+        epilogue.residual ? epilogue.residual + at * plane * epilogue.residual_ld : NULL;
+    conv.epilogue.residual_ld = epilogue.residual_ld;
+    for (int64_t tap = 0; tap <= last; tap++) {
+      const int64_t z = z0 + tap * depth.dilation;
+      const bool inside = (uint64_t)z < (uint64_t)depth.in;
+      if (!inside && tap < last) continue;
+      conv.h = inside ? h : 0;  // of a filter that is wholly outside: all its taps are padding
+      conv.src = inside ? src + at / depth.out * conv.src_n + z * depth.src : src;
+      conv.weights = weights + (size_t)tap * bytes;
+      conv.epilogue.activation = tap == last ? epilogue.activation : CARNOT_KERNEL_ACTIVATION_NONE;
+      conv2d(&conv, begin, end, n0, n1);
+      conv.epilogue.bias = NULL;
+      conv.epilogue.residual = conv.dst;
+      conv.epilogue.residual_ld = conv.ld;
+    }
+  }
+}
+
 static void conv_part(void* argument, int64_t part) {
   const conv_run* run = argument;
   const carnot_conv_params* p = run->params;
@@ -161,8 +225,9 @@ static void conv_part(void* argument, int64_t part) {
   conv.dst = (float*)run->outputs[0].data + group * filters;
   const carnot_weights_type type = (carnot_weights_type)p->weights;
   const carnot_packed_weights_shape shape = weights_shape(p);
-  conv.weights =
-      (const char*)run->weights + (size_t)group * carnot_packed_weights_bytes(type, shape);
+  const int64_t planes = planes_of(p);
+  const size_t bytes = carnot_packed_weights_bytes(type, shape);
+  conv.weights = (const char*)run->weights + (size_t)(group * planes) * bytes;
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             run->bias ? run->bias + group * filters : NULL, &conv.epilogue);
   if (conv.epilogue.residual) conv.epilogue.residual += group * filters;
@@ -179,6 +244,8 @@ static void conv_part(void* argument, int64_t part) {
                             .ldc = conv.ld,
                             .epilogue = conv.epilogue};
     carnot_packed_weights_gemm(run->kernels, type)(&gemm, m0, m1, n0, n1);
+  } else if (is_by_planes(p)) {
+    conv_by_planes(carnot_packed_weights_conv2d(run->kernels, type), conv, bytes, m0, m1, n0, n1);
   } else {
     carnot_packed_weights_conv2d(run->kernels, type)(&conv, m0, m1, n0, n1);
   }
