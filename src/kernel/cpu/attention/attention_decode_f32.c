@@ -52,7 +52,7 @@ static float soften(const carnot_attention_decode_f32* p, int64_t r, int64_t low
   for (int64_t j = high; j < p->count; ++j) s[j] = 0;
   for (int64_t j = low; j < high; j += V_LANES) {
     const int64_t left = high - j;
-    v_store_upto(s + j, v_exp(v_sub(v_load_upto(s + j, left), base)), left);
+    v_store_upto(s + j, v_exp_normal(v_sub(v_load_upto(s + j, left), base)), left);
   }
   for (int64_t j = low; j < high; ++j) total += s[j];
   *sum = total;

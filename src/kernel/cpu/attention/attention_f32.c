@@ -55,13 +55,13 @@ static float exp_row(float* s, int64_t n, float max) {
   vf32 sum = v_zero();
   int64_t j = 0;
   for (; j + V_LANES <= n; j += V_LANES) {
-    const vf32 e = v_exp(v_sub(v_load(s + j), m));
+    const vf32 e = v_exp_normal(v_sub(v_load(s + j), m));
     v_store(s + j, e);
     sum = v_add(sum, e);
   }
   float total = v_sum(sum);
   if (j < n) {
-    v_store_n(s + j, v_exp(v_sub(v_load_n(s + j, n - j), m)), n - j);
+    v_store_n(s + j, v_exp_normal(v_sub(v_load_n(s + j, n - j), m)), n - j);
     for (; j < n; ++j) total += s[j];
   }
   return total;

@@ -117,11 +117,13 @@ TILES(3_2, 3, 2, false)
 TILES(5_1, 5, 1, false)
 TILES(5_2, 5, 2, false)
 TILES(7_1, 7, 1, false)
+TILES(9_1, 9, 1, false)
 TILES(bf16_3_1, 3, 1, true)
 TILES(bf16_3_2, 3, 2, true)
 TILES(bf16_5_1, 5, 1, true)
 TILES(bf16_5_2, 5, 2, true)
 TILES(bf16_7_1, 7, 1, true)
+TILES(bf16_9_1, 9, 1, true)
 #undef TILES
 
 static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
@@ -132,7 +134,8 @@ static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
                 {3, 2, tiles_3_2, tiles_bf16_3_2},
                 {5, 1, tiles_5_1, tiles_bf16_5_1},
                 {5, 2, tiles_5_2, tiles_bf16_5_2},
-                {7, 1, tiles_7_1, tiles_bf16_7_1}};
+                {7, 1, tiles_7_1, tiles_bf16_7_1},
+                {9, 1, tiles_9_1, tiles_bf16_9_1}};
   if (c->dilation_w != 1 || c->epilogue.residual == c->dst) return NULL;  // computes once only
   for (size_t i = 0; i < sizeof kTiles / sizeof *kTiles; ++i)
     if (kTiles[i].s == c->s && kTiles[i].stride_w == c->stride_w)

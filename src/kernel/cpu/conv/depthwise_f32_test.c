@@ -16,6 +16,7 @@ static const problem kProblems[] = {
     {1, 11, 19, 50, 5, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_SILU, false},
     {1, 14, 23, 7, 5, 5, 2, 1, 2, CARNOT_KERNEL_ACTIVATION_RELU, true},
     {1, 16, 15, 33, 7, 7, 1, 1, 3, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false},
+    {1, 13, 22, 19, 9, 9, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_RELU, true},
     {1, 9, 14, 20, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false},
     {1, 2, 2, 18, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
     {1, 3, 1, 18, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false},

@@ -22,13 +22,13 @@ CARNOT_INLINE float exp_of_row(const float* x, float max, float* dst, int64_t n)
   vf32 sum = v_zero();
   int64_t i = 0;
   for (; i + V_LANES <= n; i += V_LANES) {
-    const vf32 e = v_exp(v_sub(v_load(x + i), m));
+    const vf32 e = v_exp_normal(v_sub(v_load(x + i), m));
     if (dst) v_store(dst + i, e);
     sum = v_add(sum, e);
   }
   if (i < n) {
     float lanes[V_LANES];
-    const vf32 e = v_exp(v_sub(v_load_n(x + i, n - i), m));
+    const vf32 e = v_exp_normal(v_sub(v_load_n(x + i, n - i), m));
     if (dst) v_store_n(dst + i, e, n - i);
     v_store(lanes, v_zero());
     v_store_n(lanes, e, n - i);
@@ -75,7 +75,7 @@ CARNOT_INLINE void softmax_strided(const carnot_softmax_f32* p, const float* src
     const int64_t end = min_i64(p->n, begin + kPart);
     vf32 part = v_zero();
     for (int64_t i = begin; i < end; ++i) {
-      const vf32 e = v_exp(v_sub(v_load_upto(src + i * p->src_axis, left), max));
+      const vf32 e = v_exp_normal(v_sub(v_load_upto(src + i * p->src_axis, left), max));
       if (!log) v_store_upto(dst + i * p->dst_axis, e, left);
       part = v_add(part, e);
     }
