@@ -10,7 +10,7 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "tactic/problem/conv.h"
 
-enum { kMaxStride = 8 };
+enum { kMaxStride = 8, kLeastSplitChannels = 24 };
 
 // ---- phases ----
 
@@ -32,21 +32,23 @@ void carnot_transposed_phases_of(const carnot_transposed_params* p, int64_t at,
     out[i] = phase_of(w, i, at % w->strides[i]);
 }
 
-int64_t carnot_transposed_taps(const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES]) {
-  return axes[0].count * axes[1].count * axes[2].count;
+carnot_packed_weights_shape carnot_transposed_weights(
+    const carnot_transposed_params* p, const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES]) {
+  return (carnot_packed_weights_shape){axes[0].count * axes[1].count * axes[2].count,
+                                       p->channels / p->group, p->filters / p->group};
 }
 
-int64_t carnot_transposed_offset(const carnot_transposed_params* p, int64_t group, int64_t at) {
-  int64_t offset = 0, count = 0;
-  for (int64_t i = 0; i <= at; i++, offset += count * p->group) {
+size_t carnot_transposed_offset(const carnot_transposed_params* p, int64_t group, int64_t at) {
+  size_t offset = 0, bytes = 0;
+  for (int64_t i = 0; i <= at; i++, offset += bytes * (size_t)p->group) {
     if (i == carnot_transposed_phase_count(p)) return offset;
     carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES];
     carnot_transposed_phases_of(p, i, axes);
-    count = carnot_packed_k1n16_count(carnot_transposed_taps(axes) * (p->channels / p->group),
-                                      p->filters / p->group);
+    bytes = carnot_packed_weights_bytes((carnot_weights_type)p->weights,
+                                        carnot_transposed_weights(p, axes));
     if (i == at) break;
   }
-  return offset + group * count;
+  return offset + (size_t)group * bytes;
 }
 
 // ---- build ----
@@ -113,6 +115,7 @@ static const char* read_problem(const carnot_problem* problem, carnot_transposed
                                   .group = conv.group,
                                   .channels = conv.channels,
                                   .filters = conv.filters,
+                                  .weights = (int32_t)carnot_packed_weights_type(problem->tactic),
                                   .has_bias = conv.bias != CARNOT_PLAN_NONE};
   why = resolve_padding(problem, &p->window);
   p->window = with_all_axes(&p->window);
@@ -139,9 +142,27 @@ static const char* read_problem(const carnot_problem* problem, carnot_transposed
   return NULL;
 }
 
+// Products of parts take windows of two dimensions and, of a tap, channels that fill three quarters
+// of a tile's depth.
+static const char* refuse_parts(const carnot_transposed_params* p, char* reason, size_t size) {
+  if (!carnot_packed_weights_split((carnot_weights_type)p->weights)) return NULL;
+  if (p->window.kernel[0] != 1 || p->window.strides[0] != 1 || p->window.begin[0])
+    return "a window of three dimensions";
+  if (p->channels / p->group < kLeastSplitChannels)
+    return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
+                          (long long)(p->channels / p->group), kLeastSplitChannels);
+  return NULL;
+}
+
 static const char* transposed_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_transposed_params p;
   const char* why = read_problem(problem, &p, reason, size);
+  if (!why) why = refuse_parts(&p, reason, size);
+  if (!why) {
+    const carnot_plan_node* node = &problem->region->nodes[0];
+    why = carnot_packed_weights_reject(problem, problem->inputs[node->inputs[1]].tensor,
+                                       (carnot_weights_type)p.weights, reason, size);
+  }
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
@@ -155,7 +176,8 @@ static void gather_taps(const carnot_transposed_params* p, const float* weights,
                         const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES], float* out) {
   const carnot_sliding_window* w = &p->window;
   int64_t channels = p->channels / p->group, filters = p->filters / p->group;
-  int64_t all = w->kernel[0] * w->kernel[1] * w->kernel[2], count = carnot_transposed_taps(axes);
+  int64_t all = w->kernel[0] * w->kernel[1] * w->kernel[2];
+  int64_t count = carnot_transposed_weights(p, axes).taps;
   for (int64_t m = 0; m < filters; m++)
     for (int64_t c = 0; c < channels; c++)
       for (int64_t u = count - 1; u >= 0; u--) {
@@ -167,43 +189,50 @@ static void gather_taps(const carnot_transposed_params* p, const float* weights,
       }
 }
 
+// Packs the weights of all phases and groups. |taps| and |wide| have room for those of one.
+static void pack_phases(const carnot_transposed_params* p, const float* weights, float* taps,
+                        float* wide, char* packed) {
+  const carnot_weights_type type = (carnot_weights_type)p->weights;
+  for (int64_t at = 0; at < carnot_transposed_phase_count(p); at++)
+    for (int64_t g = 0; g < p->group; g++) {
+      carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES];
+      carnot_transposed_phases_of(p, at, axes);
+      const carnot_packed_weights_shape shape = carnot_transposed_weights(p, axes);
+      void* to = packed + carnot_transposed_offset(p, g, at);
+      bool wider = type != CARNOT_WEIGHTS_F32;
+      gather_taps(p, weights, g, axes, taps);
+      carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, taps, wider ? wide : to);
+      if (wider) carnot_packed_weights_pack(type, shape, wide, to);
+    }
+}
+
 static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_prepared* out) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  void *params, *memory, *bias;
+  void *params, *packed, *bias, *scratch;
   CARNOT_TRY(
       carnot_arena_try(out->arena, 1, sizeof(carnot_transposed_params), "parameters", &params));
   carnot_transposed_params* p = params;
   char reason[256];
   const char* why = read_problem(problem, p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
-  int64_t count = carnot_transposed_offset(p, 0, carnot_transposed_phase_count(p));
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, (size_t)count + 16, sizeof(float), "packed weights", &memory));
+  const carnot_weights_type type = (carnot_weights_type)p->weights;
   CARNOT_TRY(carnot_arena_try(out->arena, carnot_align_up((size_t)p->filters, 16), sizeof(float),
                               "a bias", &bias));
-  float* packed = (float*)carnot_align_up((uintptr_t)memory, 64);
+  CARNOT_TRY(carnot_conv_alloc_weights(
+      out, type == CARNOT_WEIGHTS_F32 ? "phases k1n16 f32" : "phases k32n16 bf16x3",
+      carnot_transposed_offset(p, 0, carnot_transposed_phase_count(p)), &packed));
+  // One phase has all weights at most; packed, its outputs are filled up to a panel.
   const carnot_tensor* weights = problem->inputs[node->inputs[1]].tensor;
-  float* taps = malloc((size_t)carnot_tensor_count(weights) * sizeof(float));
-  if (!taps)
-    return CARNOT_NO_MEMORY((size_t)carnot_tensor_count(weights) * sizeof(float), "weights");
-  for (int64_t at = 0; at < carnot_transposed_phase_count(p); at++)
-    for (int64_t g = 0; g < p->group; g++) {
-      carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES];
-      carnot_transposed_phases_of(p, at, axes);
-      gather_taps(p, weights->data, g, axes, taps);
-      carnot_pack_conv_k1n16_f32(p->filters / p->group, p->channels / p->group,
-                                 carnot_transposed_taps(axes), taps,
-                                 packed + carnot_transposed_offset(p, g, at));
-    }
-  free(taps);
+  const size_t count = (size_t)carnot_tensor_count(weights);
+  const size_t room = count / (size_t)p->filters * (carnot_align_up((size_t)p->filters, 16) + 16);
+  CARNOT_TRY(carnot_calloc(count + room, sizeof(float), "weights before packing", &scratch));
+  pack_phases(p, weights->data, scratch, (float*)scratch + count, packed);
+  free(scratch);
   if (p->has_bias)
     memcpy(bias, problem->inputs[node->inputs[2]].tensor->data, (size_t)p->filters * sizeof(float));
   out->params = p;
   out->param_bytes = sizeof(*p);
   out->constant_count = 2;
-  out->constants[0].packing = "phases k1n16 f32";
-  out->constants[0].data = packed;
-  out->constants[0].bytes = (size_t)count * sizeof(float);
   out->constants[1].packing = "dense f32";
   out->constants[1].data = bias;
   out->constants[1].bytes = carnot_align_up((size_t)p->filters, 16) * sizeof(float);
@@ -227,12 +256,16 @@ static carnot_status* transposed_validate(const carnot_step_view* step) {
                    p->activation >= 0 && p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
-  CARNOT_CHECK(step->constant_bytes[0] ==
-                       (size_t)carnot_transposed_offset(p, 0, carnot_transposed_phase_count(p)) *
-                           sizeof(float) &&
-                   step->constant_bytes[1] >= (size_t)p->filters * sizeof(float),
-               INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
-               step->constant_bytes[1]);
+  why = refuse_parts(p, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "the window: %s", why);
+  CARNOT_CHECK(p->weights == (int32_t)carnot_packed_weights_type(step->tactic), INVALID_MODEL,
+               "packed weights of type %d, must be %d", p->weights,
+               (int)carnot_packed_weights_type(step->tactic));
+  CARNOT_CHECK(
+      step->constant_bytes[0] == carnot_transposed_offset(p, 0, carnot_transposed_phase_count(p)) &&
+          step->constant_bytes[1] >= (size_t)p->filters * sizeof(float),
+      INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
+      step->constant_bytes[1]);
   return NULL;
 }
 
@@ -250,8 +283,10 @@ static void transposed_work(const carnot_problem* problem, double* out_flops, do
   *out_bytes = 4 * (in + weights + (double)carnot_dims_count(y->dims, y->rank));
 }
 
-CARNOT_CPU_TACTICS(conv_transpose_f32, .anchor = CARNOT_OP_CONV_TRANSPOSE, .strided_outputs = true,
-                   .reject = transposed_reject, .prepare = transposed_prepare,
-                   .validate = transposed_validate, .uses_input = transposed_uses_input,
-                   .configure = carnot_transposed_configure, .run = carnot_transposed_run,
-                   .work = transposed_work);
+#define TRANSPOSED_TACTIC                                                                   \
+  .anchor = CARNOT_OP_CONV_TRANSPOSE, .strided_outputs = true, .reject = transposed_reject, \
+  .prepare = transposed_prepare, .validate = transposed_validate,                           \
+  .uses_input = transposed_uses_input, .configure = carnot_transposed_configure,            \
+  .run = carnot_transposed_run, .work = transposed_work
+CARNOT_CPU_TACTICS(conv_transpose_f32, TRANSPOSED_TACTIC);
+CARNOT_CPU_SPLIT_TACTICS(conv_transpose, TRANSPOSED_TACTIC);

@@ -2,6 +2,7 @@
 #ifndef CARNOT_BACKEND_CPU_CONV_CONV_TRANSPOSE_H_
 #define CARNOT_BACKEND_CPU_CONV_CONV_TRANSPOSE_H_
 
+#include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
 enum { CARNOT_TRANSPOSED_AXES = 3 };
@@ -12,6 +13,7 @@ typedef struct carnot_transposed_params {
       window;  // of depth, rows and columns; axes that the operator lacks have 1 tap
   int64_t group, channels, filters;
   int32_t has_bias, activation;
+  int32_t weights;  // carnot_weights_type of the packed ones
   float a, b;
 } carnot_transposed_params;
 
@@ -24,9 +26,11 @@ int64_t carnot_transposed_phase_count(const carnot_transposed_params* p);
 // The taps of phase |at| of all, along the three axes.
 void carnot_transposed_phases_of(const carnot_transposed_params* p, int64_t at,
                                  carnot_transposed_phase out[CARNOT_TRANSPOSED_AXES]);
-int64_t carnot_transposed_taps(const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES]);
-// Where the weights of a phase begin, by phase then group; past the last: how many there are.
-int64_t carnot_transposed_offset(const carnot_transposed_params* p, int64_t group, int64_t at);
+// The weights of one group of it.
+carnot_packed_weights_shape carnot_transposed_weights(
+    const carnot_transposed_params* p, const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES]);
+// The byte at which the weights of a phase begin, by phase then group; past the last: their size.
+size_t carnot_transposed_offset(const carnot_transposed_params* p, int64_t group, int64_t at);
 
 // configure and run of the tactic.
 carnot_status* carnot_transposed_configure(const carnot_step_view* step,
