@@ -3,6 +3,8 @@
 // where c is so low that c + s is c for every score, and |m| is smaller than the scores.
 // And moves a bias of heads to its projection, where other passes look for it:
 //   reshape(x w) + b  ->  reshape(x w + reshape(b)), where the reshape splits the last dimension
+// And joins the two terms of shifted windows, of which one is added to scores grouped by image:
+//   softmax(reshape(reshape(s + b) + m))  ->  softmax(s + (b + reshape(m))),  b and m constant
 #include "pass/emit.h"
 
 // c + s rounds to c for |s| below 1e20 in FP32 and wider.
@@ -97,6 +99,49 @@ static carnot_status* move_bias(carnot_node* add, int at) {
   return NULL;
 }
 
+// ---- shifted windows ----
+
+// |node| puts a dimension of 1 in front: all windows are of one image.
+static bool groups_one_image(const carnot_node* node) {
+  const carnot_type *x = &node->inputs[0]->type, *y = &node->outputs[0]->type;
+  if (!carnot_is_ranked(node->inputs[0]) || y->rank != x->rank + 1 || !carnot_sym_is(y->dims[0], 1))
+    return false;
+  for (int d = 0; d < x->rank; d++)
+    if (!carnot_sym_same(x->dims[d], y->dims[d + 1])) return false;
+  return true;
+}
+
+static bool is_one_image(const carnot_value* mask, int rank) {
+  return mask->constant && mask->type.rank == rank && carnot_sym_is(mask->type.dims[0], 1);
+}
+
+static carnot_status* join_masks(carnot_node* add, int at) {
+  carnot_node* reshape = add->inputs[at]->producer;
+  if (!reshape || reshape->op != CARNOT_OP_RESHAPE || reshape->block != add->block ||
+      carnot_only_user(reshape->outputs[0]) != add || !groups_one_image(reshape) ||
+      !is_one_image(add->inputs[1 - at], reshape->outputs[0]->type.rank) ||
+      !carnot_same_dims(&add->outputs[0]->type, &reshape->outputs[0]->type))
+    return NULL;
+  carnot_node* first = reshape->inputs[0]->producer;
+  if (!first || !carnot_node_is_fn(first, CARNOT_FN_ADD) || first->block != add->block ||
+      carnot_only_user(first->outputs[0]) != reshape)
+    return NULL;
+  carnot_node* last = carnot_only_user(add->outputs[0]);
+  const int bias = first->inputs[0]->constant ? 0 : 1;
+  if (!last || last->op != CARNOT_OP_RESHAPE || !first->inputs[bias]->constant ||
+      !carnot_same_dims(&last->outputs[0]->type, &first->outputs[0]->type) ||
+      !carnot_same_dims(&first->inputs[1 - bias]->type, &first->outputs[0]->type))
+    return NULL;
+  carnot_emitter e = {.at = add};
+  carnot_value* mask = carnot_emit_squeeze(&e, add->inputs[1 - at], 0);
+  carnot_value* terms = carnot_emit_binary(&e, CARNOT_FN_ADD, first->inputs[bias], mask);
+  e.name = add->name;
+  carnot_value* y = carnot_emit_binary(&e, CARNOT_FN_ADD, first->inputs[1 - bias], terms);
+  if (!y) return e.status;
+  carnot_value_replace(last->outputs[0], y);
+  return NULL;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
@@ -104,6 +149,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
       CARNOT_TRY(write_mask(node, user));
     } else if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
       const int at = node->inputs[0]->constant ? 1 : 0;
+      CARNOT_TRY(join_masks(node, at));
       CARNOT_TRY(move_bias(node, at));
     }
   }
