@@ -28,6 +28,11 @@ static int64_t least_channels(carnot_weights_type type) {
   return type == CARNOT_WEIGHTS_BF16 ? kLeastPairChannels : 1;
 }
 
+// Tile instructions take windows of two dimensions: one of three is the sum of those of its planes.
+static bool is_in_planes(carnot_weights_type type) {
+  return carnot_packed_weights_split(type) || type == CARNOT_WEIGHTS_BF16;
+}
+
 static const char* packed_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = conv_reject(problem, reason, size);
   if (why) return why;
@@ -36,16 +41,14 @@ static const char* packed_reject(carnot_problem* problem, char* reason, size_t s
   if (w->dims[1] < least_channels(type))
     return carnot_because(reason, size, "%lld channels a tap, takes %lld and more",
                           (long long)w->dims[1], (long long)least_channels(type));
-  if (carnot_packed_weights_split(type) && w->rank > 4 &&
-      w->dims[3] * w->dims[4] > CARNOT_RESIDUAL_IN_PLACE_TAPS)
+  if (is_in_planes(type) && w->rank > 4 && w->dims[3] * w->dims[4] > CARNOT_RESIDUAL_IN_PLACE_TAPS)
     return carnot_because(reason, size, "a plane of %lld taps, takes up to %d",
                           (long long)(w->dims[3] * w->dims[4]), CARNOT_RESIDUAL_IN_PLACE_TAPS);
   return carnot_packed_weights_reject(problem, w->tensor, type, reason, size);
 }
 
-// Products of parts take windows of two dimensions: one of three is the sum of those of its planes.
 static bool is_by_planes(const carnot_conv_params* p) {
-  return p->window.rank == 3 && carnot_packed_weights_split((carnot_weights_type)p->weights);
+  return p->window.rank == 3 && is_in_planes((carnot_weights_type)p->weights);
 }
 static int64_t planes_of(const carnot_conv_params* p) {
   return is_by_planes(p) ? p->window.kernel[0] : 1;
