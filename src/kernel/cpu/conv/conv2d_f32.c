@@ -87,7 +87,7 @@ typedef struct run_problem {
 
 static bool has_runs(const carnot_conv2d_f32* c) {
   return c->s > 1 && c->dilation_w == 1 && c->src_w == c->c && c->s * c->c <= kRun &&
-         c->r * c->s * c->c <= kRunFloats;
+         depth_of(c).taps * c->r * c->s * c->c <= kRunFloats;
 }
 
 // The run at column |w0| of an input row that is partly outside, copied to |run|.
@@ -100,29 +100,30 @@ static const float* border_run(const carnot_conv2d_f32* c, const float* row, int
   return run;
 }
 
-static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r0, int64_t r1,
+static void runs_under_taps(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
                             const void** out_rows) {
   run_problem* runs = (run_problem*)problem;
   const carnot_conv2d_f32* c = runs->conv;
-  const carnot_conv_depth flat = depth_of(c);
-  const int64_t down = c->dilation_h * c->src_h;
+  const carnot_conv_depth d = depth_of(c);
   float* border = runs->border;
-  pixel at = pixel_at(c, &flat, m);
-  for (int i = 0; i < count; ++i, pixel_next(c, &flat, &at)) {
+  pixel at = pixel_at(c, &d, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &d, &at)) {
     const float* image = c->src + at.n * c->src_n;
-    const bool whole = columns_inside(c, &at), all = whole && rows_inside(c, &at);
-    const int64_t offset = at.h0 * c->src_h + at.w0 * c->c;
+    const bool whole = columns_inside(c, &at);
+    int64_t z = at.z0 + t0 / c->r * d.dilation, r = t0 % c->r;
     const void** out = out_rows + i;
-    for (int64_t r = r0; r < r1; ++r, out += count) {
+    for (int64_t t = t0; t < t1; ++t, out += count) {
       const int64_t h = at.h0 + r * c->dilation_h;
-      if (all || (whole && (uint64_t)h < (uint64_t)c->h)) {
-        *out = image + (offset + r * down);
-      } else if ((uint64_t)h >= (uint64_t)c->h) {
+      const float* row = image + z * d.src + h * c->src_h;
+      if ((uint64_t)h >= (uint64_t)c->h || (uint64_t)z >= (uint64_t)d.in) {
         *out = kZeroRun;
+      } else if (whole) {
+        *out = row + at.w0 * c->c;
       } else {
-        *out = border_run(c, image + h * c->src_h, at.w0, border);
+        *out = border_run(c, row, at.w0, border);
         border += c->s * c->c;
       }
+      if (++r == c->r) r = 0, z += d.dilation;
     }
   }
 }
@@ -140,14 +141,13 @@ void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_uker
                                 .dst = p->dst,
                                 .ld = p->ld,
                                 .epilogue = &p->epilogue};
-  if (p->depth.taps) {
-    loop.taps *= p->depth.taps;
-  } else if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
+  if (p->depth.taps) loop.taps *= p->depth.taps;
+  if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
     runs.conv = p;
     loop.rows = runs_under_taps;
     loop.problem = &runs;
     loop.zeros = kZeroRun;
-    loop.taps = p->r;
+    loop.taps /= p->s;
     loop.depth = p->s * p->c;
   }
   CARNOT_KERNEL(gemm_macro_kernel_f32)(&loop, m0, m1, n0, n1);
