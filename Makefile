@@ -111,6 +111,7 @@ test: build python $(BUILD)/conformance/onnx_version.txt
 	tools/dev/setup_triton $(TRITON) $(PYTHON) || echo "the tests on the Triton server will be skipped"
 	tools/dev/checks $(BUILD)
 	tools/dev/sanitize $(BUILD)
+	tools/dev/cross_arm64 $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.

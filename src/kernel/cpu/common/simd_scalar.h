@@ -1,5 +1,6 @@
 // Plain C with GNU vectors of 4, which every machine's compiler maps to what it has: SSE2, NEON, or
-// single instructions. Included by simd.h only; see there for the contract.
+// single instructions; what they miss of NEON is in simd_neon.h. Included by simd.h only; see there
+// for the contract.
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_SCALAR_H_
 #define CARNOT_KERNEL_CPU_COMMON_SIMD_SCALAR_H_
 
@@ -40,6 +41,14 @@ CARNOT_INLINE vf32 v_add(vf32 a, vf32 b) { return a + b; }
 CARNOT_INLINE vf32 v_sub(vf32 a, vf32 b) { return a - b; }
 CARNOT_INLINE vf32 v_mul(vf32 a, vf32 b) { return a * b; }
 CARNOT_INLINE vf32 v_div(vf32 a, vf32 b) { return a / b; }
+CARNOT_INLINE vf32 v_and(vf32 a, vf32 b) { return (vf32)((vi32)a & (vi32)b); }
+CARNOT_INLINE vf32 v_or(vf32 a, vf32 b) { return (vf32)((vi32)a | (vi32)b); }
+CARNOT_INLINE vf32 v_xor(vf32 a, vf32 b) { return (vf32)((vi32)a ^ (vi32)b); }
+CARNOT_INLINE vf32 v_abs(vf32 a) { return (vf32)((vi32)a & 0x7fffffff); }
+
+#if defined(__ARM_NEON)
+#include "kernel/cpu/common/simd_neon.h"
+#else
 CARNOT_INLINE vf32 v_sqrt(vf32 a) {
   for (int i = 0; i < V_LANES; ++i) a[i] = __builtin_sqrtf(a[i]);
   return a;
@@ -49,10 +58,26 @@ CARNOT_INLINE vf32 v_fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 CARNOT_INLINE vf32 v_fnma(vf32 a, vf32 b, vf32 c) { return c - a * b; }
 CARNOT_INLINE vf32 v_max_to(vf32 bound, vf32 x) { return v_select(bound > x, bound, x); }
 CARNOT_INLINE vf32 v_min_to(vf32 bound, vf32 x) { return v_select(bound < x, bound, x); }
-CARNOT_INLINE vf32 v_and(vf32 a, vf32 b) { return (vf32)((vi32)a & (vi32)b); }
-CARNOT_INLINE vf32 v_or(vf32 a, vf32 b) { return (vf32)((vi32)a | (vi32)b); }
-CARNOT_INLINE vf32 v_xor(vf32 a, vf32 b) { return (vf32)((vi32)a ^ (vi32)b); }
-CARNOT_INLINE vf32 v_abs(vf32 a) { return (vf32)((vi32)a & 0x7fffffff); }
+CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(a != a, a, v_max_to(a, b)); }
+CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(a != a, a, v_min_to(a, b)); }
+
+// Adding and taking away 2^23 leaves the nearest integer, ties to even; larger numbers are
+// integers.
+CARNOT_INLINE vf32 v_round(vf32 a) {
+  const vf32 size = v_abs(a), shifted = size + 8388608.0f - 8388608.0f;
+  return v_select(size < 8388608.0f, v_or(shifted, v_and(a, v_set(-0.0f))), a);
+}
+// Away from the nearest integer towards a, where that lies on the other side.
+CARNOT_INLINE vf32 v_floor(vf32 a) {
+  const vf32 r = v_round(a);
+  return v_select(r > a, r - 1.0f, r);
+}
+CARNOT_INLINE vf32 v_ceil(vf32 a) {
+  const vf32 r = v_round(a);
+  return v_or(v_select(r < a, r + 1.0f, r), v_and(a, v_set(-0.0f)));
+}
+CARNOT_INLINE vf32 v_trunc(vf32 a) { return v_or(v_floor(v_abs(a)), v_and(a, v_set(-0.0f))); }
+#endif
 
 CARNOT_INLINE vmask v_lt(vf32 a, vf32 b) { return a < b; }
 CARNOT_INLINE vmask v_le(vf32 a, vf32 b) { return a <= b; }
@@ -62,8 +87,6 @@ CARNOT_INLINE vmask v_m_and(vmask a, vmask b) { return a & b; }
 CARNOT_INLINE vmask v_m_or(vmask a, vmask b) { return a | b; }
 CARNOT_INLINE vmask v_m_not(vmask a) { return ~a; }
 CARNOT_INLINE bool v_m_any(vmask a) { return (a[0] | a[1] | a[2] | a[3]) != 0; }
-CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(a != a, a, v_max_to(a, b)); }
-CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(a != a, a, v_min_to(a, b)); }
 
 CARNOT_INLINE vi32 v_iload(const int32_t* p) {
   vi32 x;
@@ -101,22 +124,6 @@ CARNOT_INLINE vi32 v_ishl(vi32 a, int n) {
 CARNOT_INLINE vi32 v_ishr(vi32 a, int n) { return a >> n; }
 CARNOT_INLINE vmask v_ieq(vi32 a, vi32 b) { return a == b; }
 
-// Adding and taking away 2^23 leaves the nearest integer, ties to even; larger numbers are
-// integers.
-CARNOT_INLINE vf32 v_round(vf32 a) {
-  const vf32 size = v_abs(a), shifted = size + 8388608.0f - 8388608.0f;
-  return v_select(size < 8388608.0f, v_or(shifted, v_and(a, v_set(-0.0f))), a);
-}
-// Away from the nearest integer towards a, where that lies on the other side.
-CARNOT_INLINE vf32 v_floor(vf32 a) {
-  const vf32 r = v_round(a);
-  return v_select(r > a, r - 1.0f, r);
-}
-CARNOT_INLINE vf32 v_ceil(vf32 a) {
-  const vf32 r = v_round(a);
-  return v_or(v_select(r < a, r + 1.0f, r), v_and(a, v_set(-0.0f)));
-}
-CARNOT_INLINE vf32 v_trunc(vf32 a) { return v_or(v_floor(v_abs(a)), v_and(a, v_set(-0.0f))); }
 // Out of range, and for NaN, the least integer, as the vector instructions of other levels give.
 CARNOT_INLINE vi32 v_to_int(vf32 a) {
   const vf32 r = v_round(a);
@@ -203,10 +210,6 @@ CARNOT_INLINE vf32 v_round_bf16(vf32 x) {
   for (int i = 0; i < V_LANES; ++i) x[i] = f32_of_bits((uint32_t)bf16_of_float(x[i]) << 16);
   return x;
 }
-CARNOT_INLINE vf32 v_round_f16(vf32 x) {
-  for (int i = 0; i < V_LANES; ++i) x[i] = f32_of_half(half_of_f32(x[i]));
-  return x;
-}
 CARNOT_INLINE vf32 v_load_f16_n(const uint16_t* p, int64_t n) {
   vf32 x = v_zero();
   for (int i = 0; i < V_LANES; ++i) {
@@ -231,9 +234,15 @@ CARNOT_INLINE void v_store_bf16_n(uint16_t* p, vf32 x, int64_t n) {
     if (i < n) p[i] = bf16_of_float(x[i]);
   }
 }
+#if !defined(__ARM_NEON)
 CARNOT_INLINE vf32 v_load_f16(const uint16_t* p) { return v_load_f16_n(p, V_LANES); }
-CARNOT_INLINE vf32 v_load_bf16(const uint16_t* p) { return v_load_bf16_n(p, V_LANES); }
 CARNOT_INLINE void v_store_f16(uint16_t* p, vf32 x) { v_store_f16_n(p, x, V_LANES); }
+CARNOT_INLINE vf32 v_round_f16(vf32 x) {
+  for (int i = 0; i < V_LANES; ++i) x[i] = f32_of_half(half_of_f32(x[i]));
+  return x;
+}
+#endif
+CARNOT_INLINE vf32 v_load_bf16(const uint16_t* p) { return v_load_bf16_n(p, V_LANES); }
 CARNOT_INLINE void v_store_bf16(uint16_t* p, vf32 x) { v_store_bf16_n(p, x, V_LANES); }
 
 #endif
