@@ -1,4 +1,5 @@
-// Convolution of few channels a group over channels-last float32 operands, sums in registers.
+// Convolution of few channels a group over channels-last float32 operands, or BF16 in their place,
+// sums in registers.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
@@ -42,7 +43,8 @@ static const char* grouped_reject(carnot_problem* problem, char* reason, size_t 
   const char* why = carnot_conv_reject(problem, &p, reason, size);
   if (why) return why;
   if (carnot_conv_is_depthwise(&p)) return "the depthwise tactics take depthwise convolutions";
-  return refuse(&p, reason, size);
+  why = refuse(&p, reason, size);
+  return why ? why : carnot_conv_reject_bf16(problem, &p.epilogue_plan);
 }
 
 static size_t packed_bytes(const carnot_conv_params* p) {
@@ -84,6 +86,7 @@ static carnot_status* grouped_configure(const carnot_step_view* step, const carn
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
   const carnot_conv_params* p = step->params;
+  CARNOT_TRY(carnot_conv_check_bf16(&p->epilogue_plan, inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;
   state->panels = carnot_conv2d_grouped_panels(p->group, p->filters / p->group);
   state->row_count = geometry->n * geometry->p;
@@ -105,17 +108,20 @@ static void grouped_part(void* argument, int64_t part) {
   const carnot_conv_params* p = run->step->params;
   const carnot_window_geometry* geometry = &run->state->geometry;
   const int64_t filters = p->filters / p->group;
-  carnot_conv2d_grouped_f32 conv = {CARNOT_WINDOW_FIELDS(geometry),
-                                    .groups = p->group,
-                                    .c = p->channels / p->group,
-                                    .k = filters,
-                                    .src = run->inputs[0].data,
-                                    .src_n = geometry->src_n,
-                                    .src_h = geometry->src_h,
-                                    .src_w = geometry->src_w,
-                                    .weights = run->step->constants[0],
-                                    .dst = run->outputs[0].data,
-                                    .ld = geometry->ld};
+  carnot_conv2d_grouped_f32 conv = {
+      CARNOT_WINDOW_FIELDS(geometry),
+      .groups = p->group,
+      .c = p->channels / p->group,
+      .k = filters,
+      .src = run->inputs[0].data,
+      .src_n = geometry->src_n,
+      .src_h = geometry->src_h,
+      .src_w = geometry->src_w,
+      .weights = run->step->constants[0],
+      .dst = run->outputs[0].data,
+      .ld = geometry->ld,
+      .src_is_bf16 = run->inputs[0].format.dtype == CARNOT_DTYPE_BF16,
+      .dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16};
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             p->has_bias ? run->step->constants[1] : NULL, &conv.epilogue);
   const int64_t panel = part % run->state->panels;
@@ -144,6 +150,6 @@ static void grouped_work(const carnot_problem* problem, double* out_flops, doubl
 }
 
 CARNOT_CPU_TACTICS(conv_grouped_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                   .reject = grouped_reject, .prepare = grouped_prepare,
+                   .takes_bf16 = true, .reject = grouped_reject, .prepare = grouped_prepare,
                    .validate = grouped_validate, .uses_input = carnot_conv_uses_input,
                    .configure = grouped_configure, .run = grouped_run_all, .work = grouped_work);

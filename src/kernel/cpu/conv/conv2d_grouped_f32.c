@@ -23,7 +23,7 @@ _Static_assert((int)kPixels <= (int)CARNOT_CONV2D_GROUPED_PIXELS, "columns are b
 // One output row of one panel.
 typedef struct span {
   const carnot_conv2d_grouped_f32* conv;
-  const float* src;          // input row under the first tap row inside, column 0, channel |first|
+  const void* src;           // input row under the first tap row inside, column 0, first channel
   int64_t rows;              // tap rows inside
   const float* weights;      // of the panel, from the first tap row inside on
   int64_t channels;          // that the panel, or the vector of narrow groups, reads
@@ -32,36 +32,45 @@ typedef struct span {
   vi32 lanes, step;          // channel 0 of each lane's group; 1
   vf32 lo, hi;
   bool clip;
-  float* dst;             // of the row, at the first output
-  const float* residual;  // likewise
+  void* dst;             // of the row, at the first output
+  const void* residual;  // likewise
 } span;
+
+// Element |at| of a tensor of float32 or BF16.
+CARNOT_INLINE const void* element(bool is_bf16, const void* p, int64_t at) {
+  return (const char*)p + at * (is_bf16 ? 2 : 4);
+}
 
 CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t at, vf32 sum) {
   const carnot_conv2d_grouped_f32* c = sp->conv;
   const int64_t left = sp->left - at;
   if (left <= 0) return;
   if (sp->residual)
-    sum = v_add(sum, v_load_upto(sp->residual + q * c->epilogue.residual_ld + at, left));
+    sum = v_add(
+        sum, v_load_stored(c->dst_is_bf16, sp->residual, q * c->epilogue.residual_ld + at, left));
   if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
-  v_store_upto(sp->dst + q * c->ld + at, sum, left);
+  v_store_stored(c->dst_is_bf16, sp->dst, q * c->ld + at, sum, left);
 }
 
 CARNOT_INLINE vf32 bias_of(const span* sp, const float* bias, int64_t at) {
   return bias && sp->left > at ? v_load_upto(bias + at, sp->left - at) : v_zero();
 }
 
-// Columns [w0, w0 + count) of an input row, |pitch| floats each, zeros where they are in the
-// padding.
-static void copy_columns(const span* sp, const float* src, int64_t w0, int64_t count, int64_t pitch,
+// Columns [w0, w0 + count) of the input row under tap row |r|, |pitch| floats each, zeros where
+// they are in the padding.
+static void copy_columns(const span* sp, int64_t r, int64_t w0, int64_t count, int64_t pitch,
                          float* columns) {
   const carnot_conv2d_grouped_f32* c = sp->conv;
+  const int64_t row = r * c->dilation_h * c->src_h;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t w = w0 + i;
     const bool inside = (uint64_t)w < (uint64_t)c->w;
     for (int64_t ch = 0; ch < pitch; ch += V_LANES) {
       const int64_t left = sp->channels - ch;
       v_store(columns + i * pitch + ch,
-              inside && left > 0 ? v_load_upto(src + w * c->src_w + ch, left) : v_zero());
+              inside && left > 0
+                  ? v_load_stored(c->src_is_bf16, sp->src, row + w * c->src_w + ch, left)
+                  : v_zero());
     }
   }
 }
@@ -85,11 +94,11 @@ CARNOT_INLINE void narrow_tile(const span* sp, const float* bias, int64_t q, int
   CARNOT_UNROLL
   for (int t = 0; t < kNarrow; ++t) sum[t] = bias_of(sp, bias, 0);
   for (int64_t r = 0; r < sp->rows; ++r) {
-    const float* row = sp->src + r * c->dilation_h * c->src_h;
     const float* weights = sp->weights + r * c->c * c->s * 16;
     if (f.edge)
-      copy_columns(sp, row, w0, carnot_conv2d_grouped_columns(c, kNarrow), V_LANES, columns);
-    const float* x = f.edge ? columns : row + w0 * c->src_w;
+      copy_columns(sp, r, w0, carnot_conv2d_grouped_columns(c, kNarrow), V_LANES, columns);
+    const float* x =
+        f.edge ? columns : (const float*)sp->src + r * c->dilation_h * c->src_h + w0 * c->src_w;
     vi32 lanes = sp->lanes;
     for (int64_t i = 0; i < c->c; ++i, weights += s_count * 16, lanes = v_iadd(lanes, sp->step)) {
       if (f.s) {  // an input column serves all the outputs that it lies under
@@ -137,11 +146,10 @@ CARNOT_INLINE void wide_tile(const span* sp, const float* bias, int64_t q, int64
     for (int t = 0; t < kPixels; ++t) sum[t][v] = begin;
   }
   for (int64_t r = 0; r < sp->rows; ++r) {
-    const float* row = sp->src + r * c->dilation_h * c->src_h;
     const float* weights = sp->weights + r * c->c * c->s * 16;
-    if (f.edge)
-      copy_columns(sp, row, w0, carnot_conv2d_grouped_columns(c, kPixels), pitch, columns);
-    const float* x = f.edge ? columns : row + w0 * c->src_w;
+    if (f.edge) copy_columns(sp, r, w0, carnot_conv2d_grouped_columns(c, kPixels), pitch, columns);
+    const float* x =
+        f.edge ? columns : (const float*)sp->src + r * c->dilation_h * c->src_h + w0 * c->src_w;
     for (int64_t i = 0; i < c->c; ++i) {
       for (int64_t s = 0; s < c->s; ++s, weights += 16) {
         const float* under = x + s * c->dilation_w * pitch + i;
@@ -195,7 +203,8 @@ static void tiles_of_row(const span* sp, const tile_fns* tiles, const float* bia
   const int64_t last_column = c->w + c->pad_w - (c->s - 1) * c->dilation_w - 1;
   // Pixels before |end| have all columns at their right inside.
   int64_t end = last_column < 0 ? 0 : min_i64(c->q, last_column / c->stride_w + 1);
-  if (tiles != &wide && sp->channels < V_LANES) end = 0;  // inner tiles load whole vectors
+  // Inner tiles load float32, narrow ones whole vectors.
+  if (c->src_is_bf16 || (tiles != &wide && sp->channels < V_LANES)) end = 0;
   for (int64_t q = 0; q < c->q; q += tiles->pixels) {
     const bool inner = q * c->stride_w >= c->pad_w && q + tiles->pixels <= end;
     (inner ? tiles->inner : tiles->edge)(sp, bias, q, min_i64(tiles->pixels, c->q - q));
@@ -210,27 +219,29 @@ static void row_of_panel(const carnot_conv2d_grouped_f32* c, int64_t panel, int6
                 count = carnot_conv2d_grouped_count(c->groups, c->k, panel);
   const int64_t h0 = row % c->p * c->stride_h - c->pad_h;
   const window_taps inside = window_inside(h0, c->r, c->dilation_h, c->h);
-  const float* src =
-      c->src + row / c->p * c->src_n + (h0 + inside.begin * c->dilation_h) * c->src_h;
+  const int64_t src = row / c->p * c->src_n + (h0 + inside.begin * c->dilation_h) * c->src_h;
   const float* weights = c->weights + (panel * c->r + inside.begin) * c->c * c->s * 16;
-  float* dst = c->dst + row * c->q * c->ld + first;
+  const int64_t dst = row * c->q * c->ld + first;
   const int64_t width = tiles == &wide ? 16 : V_LANES;
   sp.rows = inside.end - inside.begin;
   for (int64_t at = 0; at < count; at += width) {
     const int64_t group = (first + at) / c->k;
     const int64_t last = (first + min_i64(at + width, count) - 1) / c->k;
     sp.left = min_i64(width, count - at);
-    sp.src = src + group * c->c;
+    sp.src = element(c->src_is_bf16, c->src, src + group * c->c);
     sp.channels = (last - group + 1) * c->c;
     for (int v = 0; v < kVectors; ++v)
       sp.offset[v] = (min_i64((first + at + v * V_LANES) / c->k, last) - group) * c->c;
     sp.weights = weights + at;
-    sp.dst = dst + at;
-    sp.residual = e->residual ? e->residual + row * c->q * e->residual_ld + first + at : NULL;
+    sp.dst = (void*)element(c->dst_is_bf16, c->dst, dst + at);
+    sp.residual =
+        e->residual ? element(c->dst_is_bf16, e->residual, row * c->q * e->residual_ld + first + at)
+                    : NULL;
     tiles_of_row(&sp, tiles, e->bias ? e->bias + first + at : NULL);
   }
   if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE)
-    CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, dst, c->ld, c->q, count);
+    CARNOT_KERNEL(activate_f32)
+    (e->activation, e->a, e->b, (float*)c->dst + dst, c->ld, c->q, count);
 }
 
 void CARNOT_KERNEL(conv2d_grouped_f32)(const carnot_conv2d_grouped_f32* c, int64_t panel0,

@@ -1,5 +1,6 @@
 // Grouped 2-D convolution of few channels a group, channels last: sums stay in registers over the
-// whole filter, and a vector of outputs may belong to several groups.
+// whole filter, and a vector of outputs may belong to several groups. Operands and results in
+// memory are float32 or BF16, which is rounded once when it is stored; sums are float32.
 //   dst[n,p,q,g*k+m] = epilogue(sum_{r,s,i} src[n, p*stride_h + r*dilation_h - pad_h,
 //                                              q*stride_w + s*dilation_w - pad_w, g*c+i] *
 //                                          weights[g*k+m,i,r,s])
@@ -11,10 +12,12 @@
 // CARNOT_CONV2D_GROUPED_CHANNELS channels. A call computes panels [panel0,panel1) of output rows
 // [row0,row1) of N*P; disjoint calls may run at once, with the same bits however the work is cut.
 // Taps above and below the image are left out. dst may not overlap src; the residual may be dst
-// itself. Any thread. Source: ONNX Conv-11.
+// itself. A BF16 result takes the activations NONE, RELU and CLIP. Any thread. Source: ONNX
+// Conv-11.
 #ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_GROUPED_F32_H_
 #define CARNOT_KERNEL_CPU_CONV_CONV2D_GROUPED_F32_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernel/cpu/common/epilogue_f32.h"
@@ -32,12 +35,13 @@ typedef struct carnot_conv2d_grouped_f32 {
   int64_t r, s;          // filter height, width
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t pad_h, pad_w;  // above and to the left
-  const float* src;
-  int64_t src_n, src_h, src_w;
+  const void* src;
+  int64_t src_n, src_h, src_w;  // in elements
   const float* weights;
-  float* dst;
+  void* dst;
   int64_t ld;
-  carnot_epilogue_f32 epilogue;
+  carnot_epilogue_f32 epilogue;  // whose residual has the type of dst
+  bool src_is_bf16, dst_is_bf16;
 } carnot_conv2d_grouped_f32;
 
 typedef void carnot_conv2d_grouped_f32_fn(const carnot_conv2d_grouped_f32* conv, int64_t panel0,

@@ -18,6 +18,31 @@ static const problem kProblems[] = {
     {1, 3, 1, 4, 5, 4, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
 
+// The same numbers in BF16 give the float32 results, rounded where they are stored as BF16.
+static void check_stored(const carnot_cpu_kernels* kernels, carnot_conv2d_grouped_f32 conv,
+                         int64_t src_count, int64_t panels, int64_t rows) {
+  const int64_t count = rows * conv.q * conv.ld - 3;
+  float *src = buffer(src_count, 0), *want = buffer(count, 0), *got = buffer(count, 0);
+  uint16_t *half = malloc((size_t)src_count * 2), *half_dst = malloc((size_t)count * 2);
+  kernels->bf16_of_f32(src_count, conv.src, half);
+  kernels->f32_of_bf16(src_count, half, src);
+  for (int dst_is_bf16 = 0; dst_is_bf16 < 2; ++dst_is_bf16) {
+    conv.epilogue.residual = NULL;
+    if (dst_is_bf16) conv.epilogue.activation = CARNOT_KERNEL_ACTIVATION_CLIP;
+    conv.src = src, conv.dst = want, conv.src_is_bf16 = conv.dst_is_bf16 = false;
+    kernels->conv2d_grouped_f32(&conv, 0, panels, 0, rows);
+    conv.src = half, conv.src_is_bf16 = true;
+    conv.dst = dst_is_bf16 ? (void*)half_dst : got, conv.dst_is_bf16 = dst_is_bf16;
+    kernels->conv2d_grouped_f32(&conv, 0, panels, 0, rows);
+    if (dst_is_bf16)
+      kernels->f32_of_bf16(count, half_dst, got), round_all(WEIGHTS_BF16, want, count);
+    for (int64_t i = 0; i < count; ++i)
+      if (i % conv.ld < conv.groups * conv.k) assert_true(got[i] == want[i]);
+  }
+  buffer_free(src), buffer_free(want), buffer_free(got);
+  free(half), free(half_dst);
+}
+
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   operands o;
   operands_init(p, kernels, WEIGHTS_F32, &o);
@@ -63,6 +88,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     for (int64_t k = outputs; k < o.ld && m + 1 < pixels; ++k)
       assert_true(o.dst[m * o.ld + k] == kCanary);
   }
+  check_stored(kernels, conv, p->n * p->h * p->w * o.src_ld - (o.src_ld - p->c * p->groups), panels,
+               rows);
   buffer_free(packed);
   operands_deinit(&o);
 }
