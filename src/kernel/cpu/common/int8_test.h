@@ -9,6 +9,30 @@ static inline int int8_element(const void* data, bool is_signed, int64_t i) {
   return is_signed ? ((const int8_t*)data)[i] : ((const uint8_t*)data)[i];
 }
 
+// |bytes| bytes that end at an inaccessible page; buffer_free takes |*out_buffer|.
+static inline uint8_t* guarded_bytes(int64_t bytes, float** out_buffer) {
+  const int64_t floats = (bytes + 3) / 4;
+  *out_buffer = buffer(floats, 0);
+  return (uint8_t*)(*out_buffer + floats) - bytes;
+}
+
+// |channels| random scales around |size|, and biases that take off what the zero point |zero|, with
+// what the kernel adds to it, makes of |weights| [channels,depth].
+static inline void fill_channels(int64_t channels, int64_t depth, const int8_t* weights,
+                                 int32_t zero, float size, int32_t* bias, float* scale) {
+  for (int64_t k = 0; k < channels; ++k) {
+    bias[k] = 0;
+    for (int64_t i = 0; i < depth; ++i) bias[k] -= zero * weights[k * depth + i];
+    scale[k] = size * (1 + fabsf(scale[k]));
+  }
+}
+
+enum { kUntouched = 0x55 };  // bytes of results before a run
+
+static inline void check_untouched(const void* dst, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) assert_int_equal(((const uint8_t*)dst)[i], kUntouched);
+}
+
 // rint(v / divisor) + zero_point within [low, high]; rint(NaN) = 0.
 static inline int int8_quantized(const carnot_int8_epilogue* e, float v) {
   const float q = isnan(v / e->divisor) ? 0 : rintf(v / e->divisor), y = q + (float)e->zero_point;

@@ -74,6 +74,12 @@ static inline void buffer_free(float* data) {
   munmap((char*)(data + count) - bytes, bytes + kPage);
 }
 
+// Results of a window along one axis.
+static inline int64_t window_count(int64_t in, int64_t taps, int64_t stride, int64_t dilation,
+                                   int64_t pad) {
+  return (in + 2 * pad - (taps - 1) * dilation - 1) / stride + 1;
+}
+
 // Types of packed weights, and what a kernel makes of them. SPLIT: float32 in BF16 parts.
 typedef enum weights_type {
   WEIGHTS_F32,

@@ -64,8 +64,8 @@ static void check_stored(const carnot_cpu_kernels* kernels, carnot_conv2d_few_f3
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
-  const int64_t h_out = (p->h + 2 * p->pad - (p->r - 1) * p->dilation - 1) / p->stride + 1;
-  const int64_t w_out = (p->w + 2 * p->pad - (p->s - 1) * p->dilation - 1) / p->stride + 1;
+  const int64_t h_out = window_count(p->h, p->r, p->stride, p->dilation, p->pad);
+  const int64_t w_out = window_count(p->w, p->s, p->stride, p->dilation, p->pad);
   const int64_t ld = p->k + 3, pixels = p->n * h_out * w_out, depth = p->c * p->r * p->s;
   float* src = buffer(p->n * p->c * p->h * p->w, 21);
   float* weights = buffer(p->k * depth, 22);

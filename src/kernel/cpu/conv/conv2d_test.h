@@ -12,10 +12,6 @@ typedef struct problem {
   bool residual, dense;  // dense: no gap between pixels
 } problem;
 
-static inline int64_t out_size(int64_t in, int64_t filter, const problem* p) {
-  return (in + 2 * p->pad - (filter - 1) * p->dilation - 1) / p->stride + 1;
-}
-
 typedef struct operands {
   int64_t p, q, src_ld, ld;
   float *src, *weights, *packed, *bias, *residual, *zeros, *dst;
@@ -25,7 +21,8 @@ typedef struct operands {
 static inline void operands_init(const problem* p, const carnot_cpu_kernels* kernels,
                                  weights_type type, operands* o) {
   const int64_t c = p->c * p->groups, k = p->k * p->groups;
-  o->p = out_size(p->h, p->r, p), o->q = out_size(p->w, p->s, p);
+  o->p = window_count(p->h, p->r, p->stride, p->dilation, p->pad);
+  o->q = window_count(p->w, p->s, p->stride, p->dilation, p->pad);
   o->src_ld = p->dense ? c : c + 2, o->ld = k + 3;
   o->src = buffer(p->n * p->h * p->w * o->src_ld - (o->src_ld - c), 11);
   o->weights = buffer(k * p->c * p->r * p->s, 12);

@@ -72,9 +72,9 @@ static void check_stored(const carnot_cpu_kernels* kernels, carnot_depthwise_f32
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
-  const int64_t h_out = (p->h + 2 * p->pad - (p->r - 1) * p->dilation - 1) / p->stride + 1;
+  const int64_t h_out = window_count(p->h, p->r, p->stride, p->dilation, p->pad);
   const int64_t pad_w = p->s > 1 ? p->pad : 0;
-  const int64_t w_out = (p->w + 2 * pad_w - (p->s - 1) * p->dilation - 1) / p->stride + 1;
+  const int64_t w_out = window_count(p->w, p->s, p->stride, p->dilation, pad_w);
   const int64_t ld = p->c + 3, src_ld = p->c + 5, pixels = p->n * h_out * w_out;
   float* src = buffer(p->n * p->h * p->w * src_ld - 5, 21);
   float* weights = buffer(p->c * p->r * p->s, 22);

@@ -49,23 +49,18 @@ static void check_results(const problem* p, const carnot_depthwise_u8s8* conv,
       check_int8_element(&conv->epilogue, conv->dst, at, at, c,
                          exact_sum(p, conv->src, weights, conv->q, m, c));
     }
-    const uint8_t* bytes = conv->dst;
-    for (int64_t i = (m * conv->ld + p->c) * element_bytes; i < (m + 1) * conv->ld * element_bytes;
-         ++i) {
-      assert_int_equal(bytes[i], 0x55);
-    }
+    check_untouched(conv->dst, (m * conv->ld + p->c) * element_bytes,
+                    (m + 1) * conv->ld * element_bytes);
   }
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
-  const int64_t rows = (p->h + 2 * p->pad - (p->r - 1) * p->dilation - 1) / p->stride + 1,
-                columns = (p->w + 2 * p->pad - (p->s - 1) * p->dilation - 1) / p->stride + 1,
+  const int64_t rows = window_count(p->h, p->r, p->stride, p->dilation, p->pad),
+                columns = window_count(p->w, p->s, p->stride, p->dilation, p->pad),
                 taps = p->r * p->s, ld = p->c + 5;
-  const int64_t floats = (p->h * p->w * p->c + 3) / 4;
-  float* memory = buffer(floats, 7);  // the source ends at an inaccessible page
-  uint8_t* src = (uint8_t*)(memory + floats) - p->h * p->w * p->c;
-  float* border_memory = buffer((p->c + 3) / 4, 8);
-  uint8_t* border = (uint8_t*)(border_memory + (p->c + 3) / 4) - p->c;
+  float *memory, *border_memory;
+  uint8_t *src = guarded_bytes(p->h * p->w * p->c, &memory),
+          *border = guarded_bytes(p->c, &border_memory);
   int8_t* weights = malloc((size_t)(p->c * taps));
   int8_t* packed = malloc((size_t)carnot_packed_t4n32_bytes(taps, p->c));
   int32_t *bias = malloc((size_t)p->c * 4), *dst = malloc((size_t)(rows * columns * ld) * 4);
@@ -76,14 +71,9 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   for (int64_t i = 0; i < p->c * taps; ++i) weights[i] = (int8_t)(random_f32(&seed) * 128);
   weights[0] = -128, src[0] = 255;
   memset(border, kZero, (size_t)p->c);
-  memset(dst, 0x55, (size_t)(rows * columns * ld) * 4);
-  for (int64_t c = 0; c < p->c; ++c) {
-    bias[c] = 0;
-    for (int64_t t = 0; t < taps; ++t) {
-      bias[c] -= (p->is_signed ? (int8_t)kZero + 128 : kZero) * weights[c * taps + t];
-    }
-    scale[c] = 1e-3F * (1 + fabsf(scale[c]));
-  }
+  memset(dst, kUntouched, (size_t)(rows * columns * ld) * 4);
+  const int32_t zero = p->is_signed ? (int8_t)kZero + 128 : kZero;
+  fill_channels(p->c, taps, weights, zero, 1e-3F, bias, scale);
   carnot_pack_t4n32_s8(taps, p->c, weights, 1, taps, packed);
   const bool is_signed = p->output == CARNOT_INT8_OUTPUT_S8;
   const carnot_depthwise_u8s8 conv = {

@@ -69,8 +69,8 @@ static bool is_small(const problem* p) {
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
-  const int64_t p_out = (p->h + 2 * p->pad - p->r) / p->stride + 1;
-  const int64_t q_out = (p->w + 2 * p->pad - p->r) / p->stride + 1, pixels = p_out * q_out;
+  const int64_t p_out = window_count(p->h, p->r, p->stride, 1, p->pad);
+  const int64_t q_out = window_count(p->w, p->r, p->stride, 1, p->pad), pixels = p_out * q_out;
   const int64_t taps = p->r * p->r, ld = p->k + 3, shift = p->is_signed ? 128 : 0;
   uint8_t* src = malloc((size_t)(p->h * p->w * p->c));
   uint8_t* border = malloc((size_t)p->c);
@@ -86,14 +86,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     weights[i] = p->c == 65536 ? -128 : (int8_t)(random_f32(&seed) * 128);
   src[0] = 255, weights[0] = -128, src[1] = 255, weights[taps] = -128;
   memset(border, kZero, (size_t)p->c);
-  memset(dst, 0x55, (size_t)(pixels * ld) * 4);
-  for (int64_t k = 0; k < p->k; ++k) {
-    bias[k] = 0;
-    for (int64_t i = 0; i < p->c * taps; ++i) {
-      bias[k] -= (int32_t)(kZero + shift) * weights[k * p->c * taps + i];
-    }
-    scale[k] = p->scale * (1 + fabsf(scale[k]));
-  }
+  memset(dst, kUntouched, (size_t)(pixels * ld) * 4);
+  fill_channels(p->k, p->c * taps, weights, (int32_t)(kZero + shift), p->scale, bias, scale);
   carnot_pack_k4n16_s8(taps, p->c, p->k, weights, p->c * taps, 1, taps, packed);
   carnot_unpack_k4n16_s8(taps, p->c, p->k, packed, p->c * taps, 1, taps, back);
   assert_memory_equal(weights, back, (size_t)(p->k * p->c * taps));
@@ -160,9 +154,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
       const int32_t sum = exact_sum(p, src, weights, q_out, m, k);
       check_int8_element(&epilogue, dst, m * ld + k, m * ld + k, k, sum);
     }
-    for (int64_t i = (m * ld + p->k) * bytes; i < (m + 1) * ld * bytes; ++i) {
-      assert_int_equal(((const uint8_t*)dst)[i], 0x55);
-    }
+    check_untouched(dst, (m * ld + p->k) * bytes, (m + 1) * ld * bytes);
   }
   free(src), free(border), free(weights), free(packed), free(back), free(bias), free(dst);
   buffer_free(scale), buffer_free(residual);
