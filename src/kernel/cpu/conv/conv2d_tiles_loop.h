@@ -74,8 +74,26 @@ static int64_t columns_of_pass(const tiles_call* call) {
   return max_i64(fits, kStepColumns);
 }
 
+// What is fetched beside the sums of the columns from |n| on: the weights of the next columns in
+// the first step of a call, a part of the rows of the next step in others.
+static void find_fetched(const tiles_call* call, const tiles_step* s, int64_t n, bool is_first,
+                         tiles_beside* beside) {
+  const tiles_conv* c = &call->conv;
+  const int64_t left = min_i64(2, (call->n1 - n - 1) / kPanel - 1);  // panels behind these
+  beside->lines = 0;
+  if (is_first) {
+    beside->from = call->weights + (n / kPanel + 2) * call->panel;
+    beside->lines = left > 0 ? left * kPanel : 0;
+  } else if (call->fetches_rows && s->out[0] + 2 * kTileRows <= c->n * c->p * c->q) {
+    const int64_t parts = (call->n1 - call->n0 + kStepColumns - 1) / kStepColumns;
+    beside->lines = (kTileRows + parts - 1) / parts;
+    beside->from = c->src + (s->out[0] + kTileRows) * c->src_w +
+                   (n - call->n0) / kStepColumns * beside->lines * call->layout.depth;
+  }
+}
+
 // The steps of a block, whose pixels stay in L1 while the columns meet them. The sums of one step
-// are stored while the next one is computed. The first step of a call fetches the next columns.
+// are stored while the next one is computed.
 static void compute_steps(const tiles_call* call, const tiles_step* steps, int count,
                           bool is_first) {
   char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
@@ -86,9 +104,7 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
     for (int i = 0; i < count; ++i) {
       const int64_t end = min_i64(first + pass, call->n1);
       for (int64_t n = first; n < end; n += kStepColumns, at = 1 - at) {
-        const int64_t left = min_i64(2, (call->n1 - n - 1) / kPanel - 1);  // panels behind these
-        beside.from = call->weights + (n / kPanel + 2) * call->panel;
-        beside.lines = is_first && i == 0 && left > 0 ? left * kPanel : 0;
+        find_fetched(call, &steps[i], n, is_first && i == 0, &beside);
         call->sum(call, &steps[i], n, &beside, sums[at]);
         beside.step = &steps[i], beside.n = n, beside.sums = sums[at], beside.row = 0;
       }
@@ -180,16 +196,30 @@ static void direct_step(const tiles_call* call, int64_t m, int64_t m1, int64_t t
   }
 }
 
-static void run_direct(const tiles_call* call, int64_t m0, int64_t m1) {
-  const int64_t step = kTileRows * call->layout.depth;
+// The columns of a pass over |rows| rows in blocks of |block|: all of them, whose weights are read
+// once a block, or those whose weights stay in L2, so that rows are read once a pass. Whichever
+// reads fewer bytes.
+static int64_t columns_of_direct_pass(const tiles_call* call, int64_t rows, int64_t block) {
+  const int64_t columns = call->n1 - call->n0, pass = columns_of_pass(call);
+  const int64_t blocks = (rows + block - 1) / block, passes = (columns + pass - 1) / pass;
+  return rows + blocks * columns > columns + passes * rows ? pass : columns;
+}
+
+static void run_direct(tiles_call* call, int64_t m0, int64_t m1) {
+  const int64_t step = kTileRows * call->layout.depth, n1 = call->n1;
   const int most = (int)min_i64(kMostSteps, max_i64(1, kBlockBytes / step));
-  for (int64_t m = m0; m < m1;) {
-    const bool is_first = m == m0;
-    tiles_step steps[kMostSteps];
-    int count = 0;
-    for (; m < m1 && count < most; m += kTileRows)
-      direct_step(call, m, m1, (m - m0) / kGroupRows, &steps[count++]);
-    compute_steps(call, steps, count, is_first);
+  const int64_t pass = columns_of_direct_pass(call, m1 - m0, most * kTileRows);
+  call->fetches_rows = pass < n1 - call->n0 && !call->conv.windows;
+  for (; call->n0 < n1; call->n0 += pass) {
+    call->n1 = min_i64(call->n0 + pass, n1);
+    for (int64_t m = m0; m < m1;) {
+      const bool is_first = m == m0;
+      tiles_step steps[kMostSteps];
+      int count = 0;
+      for (; m < m1 && count < most; m += kTileRows)
+        direct_step(call, m, m1, (m - m0) / kGroupRows, &steps[count++]);
+      compute_steps(call, steps, count, is_first);
+    }
   }
 }
 

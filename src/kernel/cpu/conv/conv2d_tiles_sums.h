@@ -56,8 +56,9 @@ struct tiles_call {
   const char* weights;
   tiles_layout layout;
   int64_t n0, n1;
-  bool streams;   // the weights do not stay in L1
-  int64_t panel;  // bytes from one panel of weights to the next
+  bool streams;       // the weights do not stay in L1
+  bool fetches_rows;  // those of the next step, which lie one behind the other
+  int64_t panel;      // bytes from one panel of weights to the next
   int64_t offsets[kMostTaps];
 };
 
