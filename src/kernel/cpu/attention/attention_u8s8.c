@@ -16,29 +16,51 @@ static int32_t signed_zero(const carnot_byte_matrix* m) {
   return m->zero_point - (m->is_signed ? 0 : 128);
 }
 
+CARNOT_INLINE uint32_t word_of(const uint8_t* p, int64_t bytes) {
+  uint32_t x = 0;
+  memcpy(&x, p, (size_t)bytes);
+  return x;
+}
+
+// The sum of |n| bytes, signed after |flip|.
+static int32_t sum_of(const uint8_t* src, int64_t n, uint8_t flip) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += (int8_t)(src[i] ^ flip);
+  return sum;
+}
+
 // Matrix [n,depth] whose rows become columns; |sums| [n] of the signed bytes.
 static void pack_rows(const carnot_byte_matrix* m, int64_t n, int64_t depth, int8_t* packed,
                       int32_t* sums) {
-  const int64_t steps = (depth + 3) / 4;
-  const uint8_t flip = flip_of(m);
+  const int64_t steps = (depth + 3) / 4, whole = depth / 4, rest = depth % 4;
+  const uint32_t flip = flip_of(m) * 0x01010101u;
+  const uint32_t flip_rest = rest ? flip >> 8 * (4 - rest) : 0;
   for (int64_t row = 0; row < (n + 15) / 16 * 16; ++row) {
-    int8_t* dst = packed + row / 16 * steps * 64 + row % 16 * 4;
-    const uint8_t* src = (const uint8_t*)m->data + row * m->ld;
-    int32_t sum = 0;
-    for (int64_t step = 0; step < steps; ++step) {
-      const int64_t left = row < n ? min_i64(4, depth - 4 * step) : 0;
-      for (int64_t i = 0; i < 4; ++i) {
-        const int8_t x = i < left ? (int8_t)(src[4 * step + i] ^ flip) : 0;
-        dst[step * 64 + i] = x;
-        sum += x;
-      }
+    uint32_t* dst = (uint32_t*)(void*)packed + row / 16 * steps * 16 + row % 16;
+    if (row >= n) {
+      for (int64_t step = 0; step < steps; ++step) dst[step * 16] = 0;
+      continue;
     }
-    if (row < n) sums[row] = sum;
+    const uint8_t* src = (const uint8_t*)m->data + row * m->ld;
+    for (int64_t step = 0; step < whole; ++step) dst[step * 16] = word_of(src + 4 * step, 4) ^ flip;
+    if (rest) dst[whole * 16] = word_of(src + 4 * whole, rest) ^ flip_rest;
+    sums[row] = sum_of(src, depth, flip_of(m));
   }
 }
 
 // Keys of which the products with the values are summed in int32.
 enum { kRun = CARNOT_ATTENTION_MOST_TERMS };
+
+// Four rows of 16 columns side by side, and their signed bytes to |sum|.
+CARNOT_INLINE void interleave(const uint8_t* src, int64_t ld, uint8_t flip, uint32_t* dst,
+                              int32_t* sum) {
+  for (int j = 0; j < 16; ++j) {
+    const uint32_t a = src[j] ^ flip, b = src[ld + j] ^ flip, c = src[2 * ld + j] ^ flip,
+                   d = src[3 * ld + j] ^ flip;
+    dst[j] = a | b << 8 | c << 16 | d << 24;
+    sum[j] += (int8_t)a + (int8_t)b + (int8_t)c + (int8_t)d;
+  }
+}
 
 // Matrix [depth,n]; |sums| [n] of the signed bytes of a column.
 static void pack_columns(const carnot_byte_matrix* m, int64_t depth, int64_t n, int8_t* packed,
@@ -50,14 +72,17 @@ static void pack_columns(const carnot_byte_matrix* m, int64_t depth, int64_t n, 
     int32_t sum[16] = {0};
     for (int64_t step = 0; step < steps; ++step) {
       int8_t* dst = packed + (c / 16 * steps + step) * 64;
+      const uint8_t* src = (const uint8_t*)m->data + 4 * step * m->ld + c;
+      if (columns == 16 && 4 * step + 4 <= depth) {
+        interleave(src, m->ld, flip, (uint32_t*)(void*)dst, sum);
+        continue;
+      }
       memset(dst, 0, 64);
-      for (int64_t i = 0; i < min_i64(4, depth - 4 * step); ++i) {
-        const uint8_t* src = (const uint8_t*)m->data + (4 * step + i) * m->ld + c;
+      for (int64_t i = 0; i < min_i64(4, depth - 4 * step); ++i, src += m->ld)
         for (int64_t j = 0; j < columns; ++j) {
           dst[4 * j + i] = (int8_t)(src[j] ^ flip);
           sum[j] += dst[4 * j + i];
         }
-      }
     }
     for (int64_t j = 0; j < columns; ++j) sums[c + j] = sum[j];
   }
@@ -102,21 +127,32 @@ static void score_row(const carnot_attention_u8s8* p, int32_t term, const float*
   }
 }
 
-static void store_row(const carnot_attention_u8s8* p, const int64_t* sums, int64_t row) {
-  const vf32 m = v_set(p->out_scale), zero = v_set((float)p->y_zero);
-  const vf32 lo = v_set((float)p->y_low), hi = v_set((float)p->y_high);
+// Results of a row from column |j| on, of sums as floats.
+CARNOT_INLINE void store_results(const carnot_attention_u8s8* p, int64_t row, int64_t j,
+                                 vf32 sums) {
+  const int64_t left = p->dv - j, at = row * p->dst_ld + j;
+  vf32 y = v_mul(sums, v_set(p->out_scale));
+  if (p->output == CARNOT_INT8_OUTPUT_F32) {
+    v_store_upto((float*)p->dst + at, y, left);
+    return;
+  }
+  y = v_round(y);
+  y = v_add(v_select(v_is_nan(y), v_zero(), y), v_set((float)p->y_zero));
+  y = v_min_to(v_set((float)p->y_high), v_max_to(v_set((float)p->y_low), y));
+  v_store_bytes_upto((uint8_t*)p->dst + at, v_to_int(y), left);
+}
+
+static void store_sums(const carnot_attention_u8s8* p, const int32_t* sums, int32_t term,
+                       int64_t row) {
+  for (int64_t j = 0; j < p->dv; j += V_LANES)
+    store_results(p, row, j, v_of_int(v_iadd(v_iload(sums + j), v_iset(term))));
+}
+
+static void store_totals(const carnot_attention_u8s8* p, const int64_t* totals, int64_t row) {
   for (int64_t j = 0; j < p->dv; j += V_LANES) {
-    const int64_t left = p->dv - j, at = row * p->dst_ld + j;
     float lanes[V_LANES] = {0};
-    for (int64_t i = 0; i < min_i64(left, V_LANES); ++i) lanes[i] = (float)sums[j + i];
-    vf32 y = v_mul(v_load(lanes), m);
-    if (p->output == CARNOT_INT8_OUTPUT_F32) {
-      v_store_upto((float*)p->dst + at, y, left);
-      continue;
-    }
-    y = v_round(y);
-    y = v_add(v_select(v_is_nan(y), v_zero(), y), zero);
-    v_store_bytes_upto((uint8_t*)p->dst + at, v_to_int(v_min_to(hi, v_max_to(lo, y))), left);
+    for (int64_t i = 0; i < min_i64(p->dv - j, V_LANES); ++i) lanes[i] = (float)totals[j + i];
+    store_results(p, row, j, v_load(lanes));
   }
 }
 
@@ -168,15 +204,21 @@ static void soften(const carnot_attention_u8s8* p, const buffers* b, int64_t row
   (&quantize, rows, (const float*)(const void*)b->sums, b->sum_ld, b->weights, p->kv_len);
 }
 
-// totals += weights * values of the run of keys from |first| on.
-static void add_values(const carnot_attention_u8s8* p, const buffers* b, int64_t rows,
-                       int64_t first) {
-  const carnot_byte_matrix weights = {b->weights + first, p->kv_len, p->p_signed, p->p_zero};
-  const int64_t run = first / kRun, keys = min_i64(kRun, p->kv_len - first);
+// The weights of a run of keys from |first| on.
+static carnot_byte_matrix weights_of(const carnot_attention_u8s8* p, const buffers* b,
+                                     int64_t first) {
+  return (carnot_byte_matrix){b->weights + first, p->kv_len, p->p_signed, p->p_zero};
+}
+
+// Weights * values of the run of keys from |first| on -> the sums.
+static void multiply_values(const carnot_attention_u8s8* p, const buffers* b, int64_t rows,
+                            int64_t first) {
+  const carnot_byte_matrix weights = weights_of(p, b, first);
+  const int64_t run = first / kRun;
   const carnot_gemm_u8s8 gemm = {
       .m = rows,
       .n = p->dv,
-      .k = keys,
+      .k = min_i64(kRun, p->kv_len - first),
       .a = weights.data,
       .lda = p->kv_len,
       .a_signed = p->p_signed,
@@ -185,13 +227,41 @@ static void add_values(const carnot_attention_u8s8* p, const buffers* b, int64_t
       .ld = b->sum_ld,
       .epilogue = {.bias = b->value_bias + run * b->run_columns, .output = CARNOT_INT8_OUTPUT_S32}};
   p->gemm(&gemm, 0, rows, 0, p->dv);
+}
+
+static int32_t value_term(const carnot_attention_u8s8* p, const carnot_byte_matrix* weights,
+                          int64_t i, int64_t keys) {
+  const uint8_t* row = (const uint8_t*)weights->data + i * p->kv_len;
+  return row_term(weights, row, keys, signed_zero(&p->v));
+}
+
+// totals += weights * values of the run of keys from |first| on.
+static void add_values(const carnot_attention_u8s8* p, const buffers* b, int64_t rows,
+                       int64_t first) {
+  const carnot_byte_matrix weights = weights_of(p, b, first);
+  const int64_t keys = min_i64(kRun, p->kv_len - first);
+  multiply_values(p, b, rows, first);
   for (int64_t i = 0; i < rows; ++i) {
-    const uint8_t* row = (const uint8_t*)weights.data + i * p->kv_len;
-    const int32_t term = row_term(&weights, row, keys, signed_zero(&p->v));
+    const int32_t term = value_term(p, &weights, i, keys);
     const int32_t* sums = b->sums + i * b->sum_ld;
     for (int64_t j = 0; j < p->dv; ++j)
       b->totals[i * p->dv + j] += (int32_t)((uint32_t)sums[j] + (uint32_t)term);
   }
+}
+
+// Results of rows from |m| on. The sums of one run of keys fit in int32.
+static void attend_values(const carnot_attention_u8s8* p, const buffers* b, int64_t m,
+                          int64_t rows) {
+  if (p->kv_len <= kRun) {
+    const carnot_byte_matrix weights = weights_of(p, b, 0);
+    multiply_values(p, b, rows, 0);
+    for (int64_t i = 0; i < rows; ++i)
+      store_sums(p, b->sums + i * b->sum_ld, value_term(p, &weights, i, p->kv_len), m + i);
+    return;
+  }
+  memset(b->totals, 0, (size_t)(rows * p->dv) * sizeof *b->totals);
+  for (int64_t j = 0; j < p->kv_len; j += kRun) add_values(p, b, rows, j);
+  for (int64_t i = 0; i < rows; ++i) store_totals(p, b->totals + i * p->dv, m + i);
 }
 
 static void attend_tile(const carnot_attention_u8s8* p, const buffers* b, int64_t m, int64_t rows) {
@@ -214,9 +284,7 @@ static void attend_tile(const carnot_attention_u8s8* p, const buffers* b, int64_
               b->sums + i * b->sum_ld);
   }
   soften(p, b, rows);
-  memset(b->totals, 0, (size_t)(rows * p->dv) * sizeof *b->totals);
-  for (int64_t j = 0; j < p->kv_len; j += kRun) add_values(p, b, rows, j);
-  for (int64_t i = 0; i < rows; ++i) store_row(p, b->totals + i * p->dv, m + i);
+  attend_values(p, b, m, rows);
 }
 
 void CARNOT_KERNEL(attention_u8s8)(const carnot_attention_u8s8* p, int64_t q0, int64_t q1) {
