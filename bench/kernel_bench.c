@@ -103,10 +103,10 @@ static const struct {
   const char* name;
   void (*run)(const bench*);
 } kFamilies[] = {
-    {"gemm", bench_gemm},           {"conv", bench_conv},           {"depthwise", bench_depthwise},
-    {"pool", bench_pool},           {"pointwise", bench_pointwise}, {"rows", bench_rows},
-    {"attention", bench_attention}, {"int8", bench_int8},           {"tiles", bench_tiles},
-    {"memory", bench_memory},
+    {"dequant", bench_dequant},     {"gemm", bench_gemm},           {"conv", bench_conv},
+    {"depthwise", bench_depthwise}, {"pool", bench_pool},           {"pointwise", bench_pointwise},
+    {"rows", bench_rows},           {"attention", bench_attention}, {"int8", bench_int8},
+    {"tiles", bench_tiles},         {"memory", bench_memory},
 };
 
 int main(int argc, char** argv) {

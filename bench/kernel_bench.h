@@ -36,6 +36,7 @@ void report_bytes(const bench* b, const char* kernel, const char* shape, double 
 // One for each family of kernels.
 void bench_gemm(const bench* b);
 void bench_conv(const bench* b);
+void bench_dequant(const bench* b);
 void bench_depthwise(const bench* b);
 void bench_pool(const bench* b);
 void bench_pointwise(const bench* b);

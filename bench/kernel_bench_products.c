@@ -65,48 +65,68 @@ static void bench_gemm_type(const bench* b, const char* name, carnot_gemm_f32_fn
 }
 
 typedef struct dequant_call {
-  carnot_gemm_dequant_f32_fn* run;
+  const carnot_cpu_kernels* kernels;
   carnot_gemm_dequant_f32 gemm;
+  carnot_dequant_parts parts;  // where tiles serve
 } dequant_call;
 
 static void run_dequant(void* argument) {
   const dequant_call* c = argument;
-  c->run(&c->gemm, 0, c->gemm.gemm.m, 0, c->gemm.gemm.n);
+  const int64_t m = c->gemm.gemm.m, n = c->gemm.gemm.n;
+  if (!c->parts.parts) {
+    c->kernels->gemm_dequant_f32(&c->gemm, 0, m, 0, n);
+    return;
+  }
+  const int64_t groups = (m + CARNOT_DEQUANT_GROUP_ROWS - 1) / CARNOT_DEQUANT_GROUP_ROWS;
+  c->kernels->split_rows_bf16(&c->gemm, 0, groups, &c->parts);
+  c->kernels->gemm_dequant_tiles(&c->gemm, &c->parts, 0, m, 0, n);
 }
 
-// One row by weights of 4 and 8 bits in blocks of 32.
-static void bench_gemm_dequant(const bench* b) {
-  static const struct {
-    int64_t n, k;
-    int bits;
-  } shapes[] = {{2048, 2048, 4},  {4096, 4096, 4},  {4096, 11008, 4},
-                {11008, 4096, 4}, {4096, 11008, 8}, {2048, 2048, 8}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
-    const carnot_dequant_shape s = {shapes[i].k, shapes[i].n, 32, shapes[i].bits};
-    const int64_t bytes = carnot_dequant_bytes(&s), scales = carnot_dequant_scale_count(&s);
-    dequant_call c = {b->kernels->gemm_dequant_f32,
-                      {.gemm = {.m = 1,
-                                .n = s.n,
-                                .k = s.k,
-                                .a = floats(s.k),
-                                .lda = s.k,
-                                .b = floats(bytes / 4),
-                                .c = floats(s.n),
-                                .ldc = s.n},
-                       .shape = s,
-                       .scales = floats(scales),
-                       .zero = 1 << (s.bits - 1)}};
-    const double time = least_time(run_dequant, &c);
-    char shape[64];
-    snprintf(shape, sizeof shape, "1x%lldx%lld %d bits", (long long)s.n, (long long)s.k, s.bits);
-    report_bytes(b, "gemm_dequant_f32", shape, (double)(bytes + 4 * scales), time);
-    free((void*)c.gemm.gemm.a), free((void*)c.gemm.gemm.b), free(c.gemm.gemm.c);
-    free((void*)c.gemm.scales);
+static void bench_dequant_shape(const bench* b, int64_t m, int64_t n, int64_t k, int bits) {
+  const carnot_dequant_shape s = {k, n, 32, bits};
+  const int64_t bytes = carnot_dequant_bytes(&s), scales = carnot_dequant_scale_count(&s),
+                groups = (m + CARNOT_DEQUANT_GROUP_ROWS - 1) / CARNOT_DEQUANT_GROUP_ROWS;
+  dequant_call c = {.kernels = b->kernels,
+                    .gemm = {.gemm = {.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a = floats(m * k),
+                                      .lda = k,
+                                      .b = floats(bytes / 4),
+                                      .c = floats(m * n),
+                                      .ldc = n},
+                             .shape = s,
+                             .scales = floats(scales),
+                             .zero = 1 << (bits - 1),
+                             .workspace = floats(carnot_dequant_tiles_workspace(&s))}};
+  if (b->kernels->gemm_dequant_tiles && m > CARNOT_DEQUANT_FEW_ROWS) {
+    c.parts.parts = (char*)floats(groups * carnot_dequant_group_bytes(&s) / 4);
+    c.parts.exact = (uint8_t*)floats(groups);
   }
+  const double time = least_time(run_dequant, &c);
+  char shape[64];
+  snprintf(shape, sizeof shape, "%lldx%lldx%lld %d bits", (long long)m, (long long)n, (long long)k,
+           bits);
+  if (m == 1)
+    report_bytes(b, "gemm_dequant", shape, (double)(bytes + 4 * scales), time);
+  else
+    report_flop(b, "gemm_dequant", shape, 2.0 * (double)(m * n * k), time);
+  free((void*)c.gemm.gemm.a), free((void*)c.gemm.gemm.b), free(c.gemm.gemm.c);
+  free((void*)c.gemm.scales), free(c.gemm.workspace), free(c.parts.parts), free(c.parts.exact);
+}
+
+// Weights of 4 and 8 bits in blocks of 32.
+void bench_dequant(const bench* b) {
+  static const int64_t shapes[][4] = {
+      {1, 2048, 2048, 4},   {1, 4096, 4096, 4},  {1, 4096, 11008, 4}, {1, 11008, 4096, 4},
+      {1, 4096, 11008, 8},  {1, 2048, 2048, 8},  {2, 4096, 4096, 4},  {4, 4096, 4096, 4},
+      {8, 4096, 4096, 4},   {16, 4096, 4096, 4}, {32, 4096, 4096, 4}, {128, 1024, 1024, 4},
+      {128, 1024, 2816, 4}, {128, 4096, 4096, 4}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i)
+    bench_dequant_shape(b, shapes[i][0], shapes[i][1], shapes[i][2], (int)shapes[i][3]);
 }
 
 void bench_gemm(const bench* b) {
-  bench_gemm_dequant(b);
   bench_gemm_type(b, "gemm_f32", b->kernels->gemm_f32, 4);
   bench_gemm_type(b, "gemm_split6_f32", b->kernels->gemm_split6_f32, 6);
   bench_gemm_type(b, "gemm_split3_f32", b->kernels->gemm_split3_f32, 6);

@@ -20,6 +20,7 @@
 #include "kernel/cpu/copy/transpose.h"
 #include "kernel/cpu/gather/gather.h"
 #include "kernel/cpu/gemm/gemm_dequant_s8.h"
+#include "kernel/cpu/gemm/gemm_dequant_tiles.h"
 #include "kernel/cpu/gemm/gemm_f32.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "kernel/cpu/norm/group_norm_f32.h"

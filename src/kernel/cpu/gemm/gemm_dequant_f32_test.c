@@ -1,6 +1,7 @@
 // GEMM over weights of 2, 4 and 8 bits in blocks against double precision, with
 // activations in float32 and in 8 bits.
 #include "kernel/cpu/gemm/gemm_dequant_s8.h"
+#include "kernel/cpu/gemm/gemm_dequant_tiles.h"
 
 #include "kernel/cpu/common/kernel_test.h"
 
@@ -24,6 +25,9 @@ static const problem kProblems[] = {
     {9, 33, 37, 5, 2, false, true, false, false, CARNOT_KERNEL_ACTIVATION_NONE},
     {14, 100, 511, 64, 8, true, false, true, true, CARNOT_KERNEL_ACTIVATION_NONE},
     {6, 70, 4100, 2048, 4, true, true, false, false, CARNOT_KERNEL_ACTIVATION_NONE},
+    {33, 530, 700, 32, 4, true, true, true, true, CARNOT_KERNEL_ACTIVATION_SILU},
+    {130, 33, 544, 16, 2, false, false, true, false, CARNOT_KERNEL_ACTIVATION_NONE},
+    {163, 48, 1100, 1100, 8, true, true, false, false, CARNOT_KERNEL_ACTIVATION_NONE},
 };
 
 typedef struct operands {
@@ -111,6 +115,53 @@ static void check_problems(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// ---- tiles ----
+
+// All rows in parts, and the GEMM in four calls.
+static void run_tiles(const carnot_cpu_kernels* kernels, const problem* p, operands* o) {
+  const int64_t groups = (p->m + CARNOT_DEQUANT_GROUP_ROWS - 1) / CARNOT_DEQUANT_GROUP_ROWS,
+                m = groups / 2 * CARNOT_DEQUANT_GROUP_ROWS, n = p->n > 16 ? 16 : p->n;
+  const size_t bytes = (size_t)(groups * carnot_dequant_group_bytes(&o->call.shape));
+  carnot_dequant_parts parts = {aligned_alloc(64, bytes), malloc((size_t)groups)};
+  float* workspace =
+      aligned_alloc(64, (size_t)carnot_dequant_tiles_workspace(&o->call.shape) * sizeof(float));
+  o->call.workspace = workspace;
+  kernels->split_rows_bf16(&o->call, 0, groups, &parts);
+  kernels->gemm_dequant_tiles(&o->call, &parts, 0, m, 0, n);
+  kernels->gemm_dequant_tiles(&o->call, &parts, 0, m, n, p->n);
+  kernels->gemm_dequant_tiles(&o->call, &parts, m, p->m, 0, n);
+  kernels->gemm_dequant_tiles(&o->call, &parts, m, p->m, n, p->n);
+  free(parts.parts), free(parts.exact), free(workspace);
+}
+
+static void check_tiles(const carnot_cpu_kernels* kernels) {
+  if (!kernels->gemm_dequant_tiles) return;
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
+    operands o;
+    operands_init(&kProblems[i], &o);
+    run_tiles(kernels, &kProblems[i], &o);
+    check_result(&kProblems[i], &o);
+    operands_deinit(&o);
+  }
+}
+
+// Numbers whose parts AMX would flush, infinities and NaN: the bits of gemm_dequant_f32 in their
+// group of rows.
+static void check_inexact_rows(const carnot_cpu_kernels* kernels) {
+  static const float kOdd[] = {0x1p-120F, 0x1p-140F, INFINITY, NAN};
+  if (!kernels->gemm_dequant_tiles) return;
+  const problem p = {70, 40, 96, 32, 4, true, false, false, false, CARNOT_KERNEL_ACTIVATION_NONE};
+  for (size_t i = 0; i < sizeof kOdd / sizeof *kOdd; ++i) {
+    operands o, plain;
+    operands_init(&p, &o), operands_init(&p, &plain);
+    o.a[37 * p.k + 5] = plain.a[37 * p.k + 5] = kOdd[i];
+    kernels->gemm_dequant_f32(&plain.call, 0, p.m, 0, p.n);
+    run_tiles(kernels, &p, &o);
+    assert_memory_equal(o.c + 32 * p.n, plain.c + 32 * p.n, (size_t)(32 * p.n) * sizeof(float));
+    operands_deinit(&o), operands_deinit(&plain);
+  }
+}
+
 // ---- activations in 8 bits ----
 
 typedef struct rounded_rows {
@@ -174,11 +225,14 @@ static void check_parts(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_problems(void** state) { (void)state, for_each_isa(check_problems); }
+static void test_tiles(void** state) { (void)state, for_each_isa(check_tiles); }
+static void test_inexact_rows(void** state) { (void)state, for_each_isa(check_inexact_rows); }
 static void test_rounded(void** state) { (void)state, for_each_isa(check_rounded); }
 static void test_parts(void** state) { (void)state, for_each_isa(check_parts); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_problems),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_problems), cmocka_unit_test(test_tiles),
+                                     cmocka_unit_test(test_inexact_rows),
                                      cmocka_unit_test(test_rounded), cmocka_unit_test(test_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
