@@ -1,10 +1,12 @@
-// Collects GEMMs of integers whose activations are quantized in the run: [dynamic_quantize_linear,]
-// matmul_integer, the product of the scales, cast to float32, mul, [add]. The quantization joins
-// where the GEMM alone reads it. The longest region that a kernel takes is fused.
+// Collects GEMMs and convolutions of integers whose activations are quantized in the run:
+// [dynamic_quantize_linear,] matmul_integer or conv_integer, the product of the scales, cast to
+// float32, mul, [add], [relu]. The quantization joins where the GEMM alone reads it. The longest
+// region that a kernel takes is fused.
 #include "pass/quantized_region.h"
 
 typedef struct pattern {
-  carnot_node *quantize, *gemm, *scales, *cast, *scaled, *sum;  // quantize and sum may be NULL
+  carnot_node *gemm, *scales, *cast, *scaled;
+  carnot_node *quantize, *sum, *relu;  // may be NULL
 } pattern;
 
 static carnot_node* reader_of(const carnot_node* node, int output) {
@@ -45,6 +47,8 @@ static bool find_pattern(carnot_node* gemm, pattern* out) {
     return false;
   out->sum = follower(out->scaled, CARNOT_FN_ADD);
   if (out->sum && !other_operand(out->sum, out->scaled->outputs[0])->constant) out->sum = NULL;
+  carnot_node* last = reader_of(out->sum ? out->sum : out->scaled, 0);
+  if (carnot_node_is_fn(last, CARNOT_FN_RELU)) out->relu = last;
   carnot_node* from = gemm->inputs[0]->producer;
   if (from && from->op == CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR && from->block == gemm->block &&
       from->output_count == 3 && reads_alone(from, 0, gemm) && reads_alone(from, 1, out->scales) &&
@@ -54,8 +58,8 @@ static bool find_pattern(carnot_node* gemm, pattern* out) {
 }
 
 static carnot_status* fuse(const carnot_pass_options* options, const pattern* p, bool quantize,
-                           bool sum, carnot_node** out_region) {
-  carnot_node* nodes[6];
+                           bool sum, bool relu, carnot_node** out_region) {
+  carnot_node* nodes[7];
   int count = 0;
   if (quantize) nodes[count++] = p->quantize;
   const bool gemm_first = carnot_node_comes_before(p->gemm, p->scales);
@@ -70,6 +74,7 @@ static carnot_status* fuse(const carnot_pass_options* options, const pattern* p,
   }
   nodes[count++] = p->scaled;
   if (sum) nodes[count++] = p->sum;
+  if (relu) nodes[count++] = p->relu;
   if (!carnot_pass_accepts(options, nodes, count)) return NULL;
   return carnot_fuse(nodes, count, out_region);
 }
@@ -78,10 +83,11 @@ carnot_status* carnot_fuse_dynamic(const carnot_pass_options* options, carnot_no
   pattern p;
   carnot_node* region = NULL;
   if (!options->accepts || !find_pattern(gemm, &p)) return NULL;
-  for (int i = 3; i >= 0 && !region; i--) {
-    const bool quantize = i & 1, sum = i & 2;
-    if ((quantize && !p.quantize) || (sum && !p.sum)) continue;
-    CARNOT_TRY(fuse(options, &p, quantize, sum, &region));
+  for (int i = 7; i >= 0 && !region; i--) {
+    const bool relu = i & 4, quantize = i & 1, sum = i & 2;
+    if ((quantize && !p.quantize) || (sum && !p.sum) || (relu && (!p.relu || (p.sum && !sum))))
+      continue;
+    CARNOT_TRY(fuse(options, &p, quantize, sum, relu, &region));
   }
   return NULL;
 }

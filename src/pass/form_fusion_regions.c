@@ -137,21 +137,25 @@ static carnot_status* grow(const carnot_pass_options* options, carnot_node* firs
   return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
 }
 
+static bool is_integer_gemm(const carnot_node* node) {
+  return node->op == CARNOT_OP_MATMUL_INTEGER || node->op == CARNOT_OP_CONV_INTEGER;
+}
+
 static carnot_status* visit_anchors(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   size_t count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
-    count += is_anchor(node) || node->op == CARNOT_OP_MATMUL_INTEGER;
+    count += is_anchor(node) || is_integer_gemm(node);
   // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by
   // another.
   carnot_node** anchors = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
   CARNOT_TRY(carnot_arena_status(&block->graph->arena));
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
-    if (is_anchor(node) || node->op == CARNOT_OP_MATMUL_INTEGER) anchors[count++] = node;
+    if (is_anchor(node) || is_integer_gemm(node)) anchors[count++] = node;
   for (size_t i = 0; i < count; i++) {
     if (anchors[i]->output_count != 1) continue;
-    if (anchors[i]->op == CARNOT_OP_MATMUL_INTEGER) {
+    if (is_integer_gemm(anchors[i])) {
       CARNOT_TRY(carnot_fuse_dynamic(options, anchors[i]));
       continue;
     }

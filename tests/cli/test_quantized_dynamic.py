@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from quantized_model import LEVELS, Model
+from quantized_model import LEVELS, LEVELS_AND_TILES, Model, is_tactic
 from quantized_rule import RNG, F, numbers
 from test_quantized import exact_session
 
@@ -23,7 +23,7 @@ def network(x: np.ndarray, w: np.ndarray, w_scale: np.ndarray, bias: np.ndarray 
     return m, results
 
 
-@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("isa", LEVELS_AND_TILES)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (7, 37, 19), (130, 384, 130), (3, 65536, 5)])
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
@@ -37,9 +37,38 @@ def test_range_quantization_gemm_scale_and_bias(
     bias = RNG.standard_normal(columns).astype(F) if biased else None
     m, results = network(x, w, w_scale, bias)
     (got,), tactics = m.run(tmp_path, results, isa)
-    assert tactics == [TACTIC + isa.replace("vnni", "")]
+    assert len(tactics) == 1 and is_tactic(tactics[0], "dynamic_gemm", isa), tactics
     (steps,), apart = m.run(tmp_path, results, isa, "--disablePasses=form_fusion_regions")
     assert len(apart) > 3 and np.array_equal(got, steps)
+    (want,) = exact_session(tmp_path / "m.onnx", F).run(None, {"x": x})
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("isa", LEVELS_AND_TILES)
+@pytest.mark.parametrize("shape", [(2, 5, 9, 7, 9, 3, 1), (1, 40, 13, 11, 21, 3, 2), (1, 70, 6, 9, 33, 1, 1)])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_range_quantization_convolution_scale_bias_and_relu(
+    tmp_path: pathlib.Path, isa: str, shape: tuple, each: bool, biased: bool, relu: bool
+) -> None:
+    n, c, height, width, filters, k, stride = shape
+    x = (RNG.standard_normal((n, c, height, width)) * 3 - 1).astype(F)
+    m = Model()
+    q, scale, zero = m.node("DynamicQuantizeLinear", m.input("x", x), outputs=3)
+    w = m.constant(numbers(np.int8, filters, c, k, k))
+    y = m.node("ConvInteger", q, w, zero, pads=[k // 2] * 4, strides=[stride, stride])
+    w_scale = (RNG.random((filters, 1, 1) if each else ()) * 0.01 + 0.001).astype(F)
+    y = m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", scale, m.constant(w_scale)))
+    if biased:
+        y = m.node("Add", y, m.constant(RNG.standard_normal((1, filters, 1, 1)).astype(F)))
+    if relu:
+        y = m.node("Relu", y)
+    (got,), tactics = m.run(tmp_path, {y: F}, isa)
+    assert sum(is_tactic(t, "dynamic_conv", isa) for t in tactics) == 1, tactics
+    assert all("reformat" in t or is_tactic(t, "dynamic_conv", isa) for t in tactics), tactics
+    (steps,), apart = m.run(tmp_path, {y: F}, isa, "--disablePasses=form_fusion_regions")
+    assert len(apart) > len(tactics) and np.array_equal(got, steps)
     (want,) = exact_session(tmp_path / "m.onnx", F).run(None, {"x": x})
     assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
 

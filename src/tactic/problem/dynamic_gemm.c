@@ -1,5 +1,7 @@
-// Reads GEMMs whose activations are quantized in the run.
+// Reads GEMMs and convolutions whose activations are quantized in the run.
 #include "tactic/problem/dynamic_gemm.h"
+
+#include "tactic/problem/epilogue.h"
 
 static const carnot_plan_node* node_of(const carnot_region* region, carnot_op op) {
   for (uint32_t n = 0; n < region->node_count; n++)
@@ -32,17 +34,24 @@ static uint32_t operand(const carnot_plan_node* node, uint32_t i) {
   return i < node->input_count ? node->inputs[i] : CARNOT_PLAN_NONE;
 }
 
-// One known number, or one a column along the last axis.
-static bool is_known_row(const carnot_problem* problem, uint32_t input, int64_t columns) {
+// The columns or output channels of the result, along |axis| from the end.
+typedef struct channels {
+  int64_t count;
+  int axis;
+} channels;
+
+// One known number, or one a channel.
+static bool is_known_row(const carnot_problem* problem, uint32_t input, channels c) {
   if (input >= problem->input_count || !carnot_is_f32_constant(&problem->inputs[input]))
     return false;
   const carnot_tensor* t = problem->inputs[input].tensor;
   const int64_t count = carnot_tensor_count(t);
-  return count == 1 || (count == columns && t->dims[t->rank - 1] == columns);
+  return count == 1 ||
+         (count == c.count && t->rank >= c.axis && t->dims[t->rank - c.axis] == count);
 }
 
 // x_scale * w_scale.
-static const char* read_scales(const carnot_problem* problem, uint32_t local, int64_t columns,
+static const char* read_scales(const carnot_problem* problem, uint32_t local, channels columns,
                                const carnot_plan_node* quantize, carnot_dynamic_gemm* out) {
   const carnot_region* r = problem->region;
   const carnot_plan_node* node = producer_of(r, local);
@@ -62,13 +71,37 @@ static const char* read_scales(const carnot_problem* problem, uint32_t local, in
              : "the operand's scale is not one float32 number";
 }
 
-const char* carnot_dynamic_gemm_read(const carnot_problem* problem, carnot_dynamic_gemm* out) {
+// The result of |end| after the bias and ReLU behind it, if they are there.
+static const char* read_end(const carnot_problem* problem, const carnot_plan_node* end,
+                            channels columns, uint32_t nodes, carnot_dynamic_gemm* out) {
   const carnot_region* r = problem->region;
-  const carnot_plan_node *gemm = node_of(r, CARNOT_OP_MATMUL_INTEGER),
-                         *cast = node_of(r, CARNOT_OP_CAST),
+  uint32_t bias;
+  const carnot_plan_node *sum = reader_of(r, end->outputs[0], CARNOT_FN_ADD, &bias), *relu = NULL;
+  if (sum) {
+    if (!is_known_row(problem, bias, columns) ||
+        carnot_tensor_count(problem->inputs[bias].tensor) != columns.count)
+      return "what is added is no known number for each column";
+    out->bias = bias;
+    end = sum;
+  }
+  for (uint32_t n = 0; n < r->node_count; n++)
+    if (r->nodes[n].inputs[0] == end->outputs[0] &&
+        carnot_epilogue_activation_of(&r->nodes[n]).kind == CARNOT_FUSED_RELU)
+      relu = &r->nodes[n];
+  out->has_relu = relu != NULL;
+  nodes += (sum != NULL) + (relu != NULL);
+  return r->node_count == nodes && r->outputs[0] == (relu ? relu : end)->outputs[0]
+             ? NULL
+             : "the region holds other operators";
+}
+
+const char* carnot_dynamic_gemm_read(const carnot_problem* problem, carnot_op op,
+                                     carnot_dynamic_gemm* out) {
+  const carnot_region* r = problem->region;
+  const carnot_plan_node *gemm = node_of(r, op), *cast = node_of(r, CARNOT_OP_CAST),
                          *quantize = node_of(r, CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR);
   const uint32_t none = CARNOT_PLAN_NONE;
-  *out = (carnot_dynamic_gemm){quantize != NULL, none, none, none, none, none, none, none};
+  *out = (carnot_dynamic_gemm){quantize != NULL, none, none, none, none, none, none, none, false};
   if (!gemm || !cast || r->node_count < 4 || r->output_count != 1) return "";
   if (cast->inputs[0] != gemm->outputs[0] || problem->outputs[0].format.dtype != CARNOT_DTYPE_F32)
     return "the sums do not become float32";
@@ -84,23 +117,12 @@ const char* carnot_dynamic_gemm_read(const carnot_problem* problem, carnot_dynam
       (out->w_zero != none && out->w_zero >= problem->input_count))
     return "an operand is no input of the step";
   const carnot_operand_desc* w = &problem->inputs[out->weights];
-  if (w->rank != 2) return "the weights are no matrix";
-  uint32_t scales, bias;
-  const carnot_plan_node *scaled = reader_of(r, cast->outputs[0], CARNOT_FN_MUL, &scales),
-                         *end = scaled;
+  const bool is_conv = op == CARNOT_OP_CONV_INTEGER;
+  if (is_conv ? w->rank < 3 : w->rank != 2) return "the weights are no matrix and no filters";
+  const channels columns = {w->dims[is_conv ? 0 : 1], is_conv ? w->rank - 1 : 1};
+  uint32_t scales;
+  const carnot_plan_node* scaled = reader_of(r, cast->outputs[0], CARNOT_FN_MUL, &scales);
   if (!scaled) return "the sums are not scaled";
-  const char* why = read_scales(problem, scales, w->dims[1], quantize, out);
-  if (why) return why;
-  const carnot_plan_node* sum = reader_of(r, scaled->outputs[0], CARNOT_FN_ADD, &bias);
-  if (sum) {
-    if (!is_known_row(problem, bias, w->dims[1]) ||
-        carnot_tensor_count(problem->inputs[bias].tensor) != w->dims[1])
-      return "what is added is no known number for each column";
-    out->bias = bias;
-    end = sum;
-  }
-  const uint32_t nodes = 4 + (quantize != NULL) + (sum != NULL);
-  return r->node_count == nodes && r->outputs[0] == end->outputs[0]
-             ? NULL
-             : "the region holds other operators";
+  const char* why = read_scales(problem, scales, columns, quantize, out);
+  return why ? why : read_end(problem, scaled, columns, 4 + (quantize != NULL), out);
 }

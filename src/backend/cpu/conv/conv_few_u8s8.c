@@ -132,10 +132,7 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
   s->row_bytes = s->columns * g->c;
   const carnot_conv2d_u8s8 call = call_of(p, s);
   s->partition = carnot_int8_conv_partition(step, &call);
-  if (carnot_int8_uses_tiles(step->tactic)) {
-    const char* why = carnot_int8_tiles_reject(&call);
-    CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-  }
+  if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
   s->image_bytes = carnot_align_up((size_t)(g->n * s->rows * s->row_bytes + kSlack), 64);
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/true);
   *out_workspace_bytes =

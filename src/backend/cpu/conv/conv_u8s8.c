@@ -6,8 +6,6 @@
 #include "backend/cpu/conv/int8_conv.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-enum { kLeastTileChannels = 16, kMostTileGroups = 8 };
-
 static carnot_int8_weights_shape shape_of(const carnot_int8_conv_params* p) {
   return (carnot_int8_weights_shape){p->group, carnot_int8_conv_taps(p), p->channels / p->group,
                                      p->filters / p->group};
@@ -27,14 +25,9 @@ static carnot_conv2d_u8s8 call_of(const carnot_int8_conv_params* p,
 }
 
 static const char* tiles_reject(const carnot_int8_conv_params* p, char* reason, size_t size) {
-  if (p->channels / p->group < kLeastTileChannels || p->group > kMostTileGroups)
-    return carnot_because(reason, size,
-                          "%lld channels in %lld groups, takes %d and more in up to %d",
-                          (long long)(p->channels / p->group), (long long)p->group,
-                          kLeastTileChannels, kMostTileGroups);
   const carnot_window_geometry any = carnot_window_geometry_of_any_size(&p->window, p->channels);
   const carnot_conv2d_u8s8 call = call_of(p, &any);
-  return carnot_int8_tiles_reject(&call);
+  return carnot_int8_tiles_reject(&call, p->group, reason, size);
 }
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -81,10 +74,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const carnot_conv2d_u8s8 call = call_of(p, g);
   carnot_work_partition* partition = &s->partition;
   *partition = carnot_int8_conv_partition(step, &call);
-  if (carnot_int8_uses_tiles(step->tactic)) {
-    const char* why = carnot_int8_tiles_reject(&call);
-    CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-  }
+  if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/false);
   *out_workspace_bytes =
       s->part_bytes * (size_t)(carnot_work_partition_count(partition) * p->group);

@@ -6,7 +6,7 @@
 #include "backend/cpu/quantize/int8_region.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-enum { kMaxColumns = 1 << 24, kLeastTileRows = 16 };
+enum { kMaxColumns = 1 << 24 };
 
 // Stored in engines.
 typedef struct gemm_params {
@@ -50,21 +50,12 @@ static const char* read_problem(const carnot_problem* problem, carnot_quantized_
                                  size);
 }
 
-static const char* tiles_reject(const carnot_operand_desc* a, char* reason, size_t size) {
-  int64_t rows = 1;
-  for (int d = 0; d + 1 < a->rank; d++) rows = a->dims[d] < 0 || rows < 0 ? -1 : rows * a->dims[d];
-  return rows < 0 || rows >= kLeastTileRows
-             ? NULL
-             : carnot_because(reason, size, "%lld rows, takes %d and more", (long long)rows,
-                              kLeastTileRows);
-}
-
 static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_quantized_region view;
   gemm_params p;
   const char* why = read_problem(problem, &view, &p, reason, size);
   if (!why && carnot_int8_uses_tiles(problem->tactic))
-    why = tiles_reject(&problem->inputs[p.region.x], reason, size);
+    why = carnot_int8_gemm_tiles_reject(&problem->inputs[p.region.x], reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;

@@ -13,21 +13,21 @@ const char* carnot_integer_weights_check(const carnot_operand_desc* b,
   return NULL;
 }
 
-carnot_status* carnot_integer_weights_prepare(const carnot_operand_desc* b, carnot_prepared* out) {
+static carnot_int8_weights_shape shape_of(int64_t k, int64_t n) {
+  return (carnot_int8_weights_shape){.groups = 1, .taps = 1, .c = k, .n = n};
+}
+
+carnot_status* carnot_integer_weights_prepare(const carnot_tactic* tactic,
+                                              const carnot_operand_desc* b, carnot_prepared* out) {
   const int64_t depth = b->dims[0], columns = b->dims[1];
   const int8_t* weights = b->tensor->data;
-  const size_t bytes = (size_t)carnot_packed_k4n16_bytes(1, depth, columns);
-  void *packed, *sums;
-  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
-  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  carnot_pack_k4n16_s8(1, depth, columns, weights, 1, 0, columns, packed);
+  const carnot_int8_weights_shape shape = shape_of(depth, columns);
+  void* sums;
+  CARNOT_TRY(carnot_int8_pack(tactic, &shape, weights, 1, 0, columns, CARNOT_INTEGER_WEIGHTS, out));
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)columns, sizeof(int32_t), "sums", &sums));
   for (int64_t k = 0; k < depth; k++)
     for (int64_t n = 0; n < columns; n++) ((int32_t*)sums)[n] += weights[k * columns + n];
   out->constant_count = CARNOT_INTEGER_CONSTANTS;
-  out->constants[CARNOT_INTEGER_WEIGHTS].packing = "k4n16 s8";
-  out->constants[CARNOT_INTEGER_WEIGHTS].data = packed;
-  out->constants[CARNOT_INTEGER_WEIGHTS].bytes = bytes;
   out->constants[CARNOT_INTEGER_SUMS].packing = "i32 column sums";
   out->constants[CARNOT_INTEGER_SUMS].data = sums;
   out->constants[CARNOT_INTEGER_SUMS].bytes = (size_t)columns * sizeof(int32_t);
@@ -37,9 +37,10 @@ carnot_status* carnot_integer_weights_prepare(const carnot_operand_desc* b, carn
 carnot_status* carnot_integer_weights_validate(const carnot_step_view* step, int64_t k, int64_t n) {
   CARNOT_CHECK(k >= 1 && n >= 1 && k < 1 << 28 && n < 1 << 28, INVALID_MODEL,
                "weights of %lld by %lld", (long long)k, (long long)n);
+  const carnot_int8_weights_shape shape = shape_of(k, n);
   CARNOT_CHECK(step->constant_count == CARNOT_INTEGER_CONSTANTS &&
                    step->constant_bytes[CARNOT_INTEGER_WEIGHTS] ==
-                       (size_t)carnot_packed_k4n16_bytes(1, k, n) &&
+                       carnot_int8_group_bytes(step->tactic, &shape) &&
                    step->constant_bytes[CARNOT_INTEGER_SUMS] == (size_t)n * sizeof(int32_t),
                INVALID_MODEL, "%u constants; the packed weights have %zu bytes, their sums %zu",
                step->constant_count, step->constant_bytes[CARNOT_INTEGER_WEIGHTS],
@@ -51,5 +52,6 @@ void carnot_integer_weights_bias(const carnot_step_view* step, int64_t n, int64_
                                  bool is_signed, int32_t* bias) {
   const int32_t* sums = step->constants[CARNOT_INTEGER_SUMS];
   for (int64_t i = 0; i < n; i++)
-    bias[i] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[i]);
+    bias[i] = (int32_t)(uint32_t)(-(zero + carnot_int8_shift(step->tactic, is_signed)) *
+                                  (int64_t)sums[i]);
 }

@@ -3,8 +3,7 @@
 #ifndef CARNOT_BACKEND_CPU_GEMM_INTEGER_WEIGHTS_H_
 #define CARNOT_BACKEND_CPU_GEMM_INTEGER_WEIGHTS_H_
 
-#include "backend/cpu/common/cpu.h"
-#include "kernel/cpu/gemm/gemm_u8s8.h"
+#include "backend/cpu/quantize/int8_kernel.h"
 
 // Constants of a prepared step.
 enum { CARNOT_INTEGER_WEIGHTS, CARNOT_INTEGER_SUMS, CARNOT_INTEGER_CONSTANTS };
@@ -12,8 +11,9 @@ enum { CARNOT_INTEGER_WEIGHTS, CARNOT_INTEGER_SUMS, CARNOT_INTEGER_CONSTANTS };
 // reject: weights [K,N] that are known, with a zero point of 0; NULLs are absent. The reason.
 const char* carnot_integer_weights_check(const carnot_operand_desc* weights,
                                          const carnot_operand_desc* zero);
-// prepare: the constants of |out|.
-carnot_status* carnot_integer_weights_prepare(const carnot_operand_desc* weights,
+// prepare: the constants of |out|, packed for the kernels of |tactic|.
+carnot_status* carnot_integer_weights_prepare(const carnot_tactic* tactic,
+                                              const carnot_operand_desc* weights,
                                               carnot_prepared* out) CARNOT_MUST_USE;
 // validate: the constants fit weights [k,n]. INVALID_MODEL.
 carnot_status* carnot_integer_weights_validate(const carnot_step_view* step, int64_t k,

@@ -3,7 +3,6 @@
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/integer_weights.h"
-#include "backend/cpu/quantize/int8_region.h"
 
 enum { kA, kB, kAZero, kBZero };
 
@@ -45,6 +44,8 @@ static const char* read_problem(const carnot_problem* problem, matmul_params* ou
 static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {
   matmul_params p;
   const char* why = read_problem(problem, &p, reason, size);
+  if (!why && carnot_int8_uses_tiles(problem->tactic))
+    why = carnot_int8_gemm_tiles_reject(&problem->inputs[kA], reason, size);
   if (!why)
     problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
@@ -56,7 +57,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(matmul_params), "parameters", &params));
   const char* why = read_problem(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  CARNOT_TRY(carnot_integer_weights_prepare(&problem->inputs[kB], out));
+  CARNOT_TRY(carnot_integer_weights_prepare(problem->tactic, &problem->inputs[kB], out));
   out->params = params;
   out->param_bytes = sizeof(matmul_params);
   out->packed_inputs = 1u << kB;
@@ -78,6 +79,11 @@ static bool matmul_uses_input(const carnot_step_view* step, uint32_t input) {
   return input != kB;
 }
 
+// Of the workspace; that of the kernels is behind it.
+static size_t bias_bytes(const matmul_params* p) {
+  return carnot_align_up((size_t)p->n * sizeof(int32_t), 64);
+}
+
 static int64_t count_of(const carnot_operand* t) { return carnot_dims_count(t->dims, t->rank); }
 
 static carnot_status* matmul_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -97,9 +103,9 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
                INVALID_MODEL, "the activations' zero is not one of their type");
   CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
                carnot_dtype_name(y->format.dtype));
-  *(carnot_work_partition*)memory =
-      carnot_int8_gemm_partition(step, count_of(a) / p->k, p->n, p->k);
-  *out_workspace_bytes = (size_t)p->n * sizeof(int32_t);
+  carnot_work_partition* partition = memory;
+  *partition = carnot_int8_gemm_partition(step, count_of(a) / p->k, p->n, p->k);
+  *out_workspace_bytes = bias_bytes(p) + carnot_int8_gemm_workspace(step->tactic, partition, p->k);
   return NULL;
 }
 
@@ -124,7 +130,7 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                  .dst = y->data,
                                  .ld = p->n,
                                  .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};
-  carnot_int8_gemm_run(step, partition, &gemm, /*workspace=*/NULL, executor);
+  carnot_int8_gemm_run(step, partition, &gemm, (char*)workspace + bias_bytes(p), executor);
   return NULL;
 }
 
@@ -139,7 +145,10 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   *out_bytes = rows * (double)(p.k + p.n) + (double)p.k * (double)p.n;
 }
 
-CARNOT_CPU_TACTICS(matmul_integer_u8s8, .anchor = CARNOT_OP_MATMUL_INTEGER, .reject = matmul_reject,
-                   .prepare = matmul_prepare, .validate = matmul_validate,
-                   .uses_input = matmul_uses_input, .configure = matmul_configure,
-                   .run = matmul_run_all, .work = matmul_work);
+#define MATMUL_TACTIC                                                                          \
+  .anchor = CARNOT_OP_MATMUL_INTEGER, .reject = matmul_reject, .prepare = matmul_prepare,      \
+  .validate = matmul_validate, .uses_input = matmul_uses_input, .configure = matmul_configure, \
+  .run = matmul_run_all, .work = matmul_work
+CARNOT_CPU_TACTICS(matmul_integer_u8s8, MATMUL_TACTIC);
+CARNOT_CPU_TACTIC(matmul_integer_s8_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_EXACT,
+                  .config = carnot_int8_tiles, MATMUL_TACTIC);

@@ -16,8 +16,11 @@ static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t 
   const char* why =
       carnot_not_f32(&problem->inputs[0], "the input", 0, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
-  problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  for (int i = 0; i < 3; i++) problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  // Elements stay where they are.
+  if (problem->inputs[0].format.layout != CARNOT_LAYOUT_CHANNELS_LAST)
+    problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = problem->inputs[0].format.layout;
+  for (int i = 1; i < 3; i++) problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 

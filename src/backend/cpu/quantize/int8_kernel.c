@@ -26,9 +26,34 @@ carnot_status* carnot_int8_pack(const carnot_tactic* tactic, const carnot_int8_w
   return NULL;
 }
 
-const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv) {
+static bool fits_tiles(const carnot_conv2d_u8s8* conv) {
   const carnot_conv2d_s8_tiles call = {.conv = *conv};
-  return carnot_conv2d_s8_tiles_fits(&call) ? NULL : "the pixels under the window do not fit in L2";
+  return carnot_conv2d_s8_tiles_fits(&call);
+}
+
+const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv, int64_t groups, char* reason,
+                                     size_t size) {
+  enum { kLeastChannels = 16, kMostGroups = 8 };
+  if (conv->c < kLeastChannels || groups > kMostGroups)
+    return carnot_because(reason, size,
+                          "%lld channels in %lld groups, takes %d and more in up to %d",
+                          (long long)conv->c, (long long)groups, kLeastChannels, kMostGroups);
+  return fits_tiles(conv) ? NULL : "the pixels under the window do not fit in L2";
+}
+
+carnot_status* carnot_int8_tiles_check(const carnot_conv2d_u8s8* conv) {
+  CARNOT_CHECK(fits_tiles(conv), INVALID_MODEL, "the pixels under the window do not fit in L2");
+  return NULL;
+}
+
+const char* carnot_int8_gemm_tiles_reject(const carnot_operand_desc* a, char* reason, size_t size) {
+  enum { kLeastTileRows = 16 };
+  int64_t rows = 1;
+  for (int d = 0; d + 1 < a->rank; d++) rows = a->dims[d] < 0 || rows < 0 ? -1 : rows * a->dims[d];
+  return rows < 0 || rows >= kLeastTileRows
+             ? NULL
+             : carnot_because(reason, size, "%lld rows, takes %d and more", (long long)rows,
+                              kLeastTileRows);
 }
 
 static carnot_isa isa_of(const carnot_step_view* step) {

@@ -31,8 +31,14 @@ carnot_status* carnot_int8_pack(const carnot_tactic* tactic, const carnot_int8_w
                                 const int8_t* weights, int64_t stride_n, int64_t stride_tap,
                                 int64_t stride_c, int index, carnot_prepared* out) CARNOT_MUST_USE;
 
-// NULL, or why tiles do not take the convolution with these sizes.
-const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv);
+// NULL, or why tiles do not take the convolution of |groups| groups, each with these sizes.
+const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv, int64_t groups, char* reason,
+                                     size_t size);
+// configure: tiles take the convolution with these sizes. INVALID_MODEL.
+carnot_status* carnot_int8_tiles_check(const carnot_conv2d_u8s8* conv) CARNOT_MUST_USE;
+
+// NULL, or why tiles do not pay for the rows of a GEMM's operand |a| [.., M,K].
+const char* carnot_int8_gemm_tiles_reject(const carnot_operand_desc* a, char* reason, size_t size);
 
 // The kernels of the step: the AVX-512 tactic uses those of VNNI or AMX where the machine has them.
 const carnot_cpu_kernels* carnot_int8_kernels(const carnot_step_view* step);
