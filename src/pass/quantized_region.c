@@ -20,6 +20,7 @@ typedef struct proposal {
   int copy_count;
   int ends[kMostNodes], copies_at[kMostNodes];  // where the region may end: nodes and copies so far
   int end_count;
+  bool through;  // a tree goes on behind quantizations of its own values
 } proposal;
 
 static carnot_node* dequantize_of(const carnot_node* reader, int input) {
@@ -227,6 +228,18 @@ static bool is_pointwise(const carnot_node* node) {
 }
 
 static carnot_status* gather_operands(proposal* p, carnot_node* node, bool* out_fits);
+static carnot_status* gather_tree(proposal* p, carnot_node* root, bool* out_fits);
+
+// The quantize node whose result |dequantize| alone reads, for |reader| alone.
+static carnot_node* quantize_before(const carnot_node* dequantize, const carnot_node* reader) {
+  const carnot_value* q = dequantize->inputs[0];
+  carnot_node* from = q->producer;
+  return from && from->op == CARNOT_OP_QUANTIZE_LINEAR && from->block == reader->block &&
+                 has_one_scale(from) && carnot_only_user(q) == dequantize &&
+                 carnot_only_user(dequantize->outputs[0]) == reader
+             ? from
+             : NULL;
+}
 
 // What makes operand |input| of |reader|, where it may join: bytes dequantized, or an element-wise
 // operator of the same dimensions that nothing else reads.
@@ -236,6 +249,9 @@ static carnot_status* gather(proposal* p, carnot_node* reader, int input, bool* 
   if (dequantize) {
     *out_fits = has_one_scale(dequantize) && !dequantize->inputs[0]->constant &&
                 p->count < kMostNodes && p->copy_count < kMostCopies;
+    carnot_node* before = p->through ? quantize_before(dequantize, reader) : NULL;
+    if (before && *out_fits) CARNOT_TRY(gather_tree(p, before, out_fits));
+    *out_fits = *out_fits && p->count < kMostNodes;
     return *out_fits ? take_operand(p, reader, input) : NULL;
   }
   carnot_node* from = value->producer;
@@ -273,12 +289,47 @@ static bool holds_dequantize(const proposal* p) {
   return false;
 }
 
+static bool holds(const proposal* p, const carnot_node* node) {
+  for (int i = 0; i < p->count; i++)
+    if (p->nodes[i] == node) return true;
+  return false;
+}
+
+// Whether a tree that goes on behind quantizations of its own reads one quantized value alone.
+static bool is_function_of_one(const proposal* p) {
+  const carnot_value* x = NULL;
+  int quantizations = 0;
+  for (int i = 0; i < p->count; i++) {
+    const carnot_node* node = p->nodes[i];
+    quantizations += node->op == CARNOT_OP_QUANTIZE_LINEAR;
+    if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR || holds(p, node->inputs[0]->producer)) continue;
+    if (x && x != node->inputs[0]) return false;
+    x = node->inputs[0];
+  }
+  return x && quantizations > 1;
+}
+
+// As carnot_fuse_quantized_tree, of x * quantized(sigmoid(x)) and the like: a function of one byte,
+// whatever is quantized on the way.
+static carnot_status* fuse_function_of_one(const carnot_pass_options* options, carnot_node* root,
+                                           carnot_node** out_region) {
+  proposal p = {.through = true};
+  bool fits;
+  CARNOT_TRY(gather_tree(&p, root, &fits));
+  if (fits && is_function_of_one(&p) && carnot_pass_accepts(options, p.nodes, p.count))
+    return carnot_fuse(p.nodes, p.count, out_region);
+  undo_copies(&p, 0);
+  return NULL;
+}
+
 carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, carnot_node* root,
                                           carnot_node** out_region) {
   *out_region = NULL;
   proposal p = {.count = 0};
   bool fits, quantizes = root->op == CARNOT_OP_QUANTIZE_LINEAR && has_one_scale(root);
   if (!options->accepts || (!quantizes && !is_pointwise(root))) return NULL;
+  if (quantizes) CARNOT_TRY(fuse_function_of_one(options, root, out_region));
+  if (*out_region) return NULL;
   CARNOT_TRY(gather_tree(&p, root, &fits));
   if (fits && p.count > 1 && (quantizes || holds_dequantize(&p)) &&
       carnot_pass_accepts(options, p.nodes, p.count))

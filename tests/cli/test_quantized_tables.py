@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 import pytest
-from quantized_model import LEVELS, Model
+from quantized_model import LEVELS, LEVELS_AND_TILES, Model
 from quantized_rule import F
 
 
@@ -43,7 +43,7 @@ def test_table_of_a_function(
     add, oracle = FUNCTIONS[function]
     x = np.arange(256, dtype=np.uint8).view(x_type).reshape(2, 128)
     results = []
-    for isa in LEVELS:
+    for isa in LEVELS_AND_TILES:
         m = Model()
         y = add(m, m.dequantize(m.input("x", x), F(0.041), x_type(x_zero)))
         y = m.quantize(y, F(0.017), y_type(y_zero))
@@ -59,6 +59,41 @@ def test_table_of_a_function(
     near_tie = np.abs(steps - np.floor(steps) - 0.5) < 1e-4
     assert np.array_equal(results[0][~near_tie], want[~near_tie])
     assert np.abs(results[0] - want).max() <= 1
+
+
+def silu_in_steps(m: Model, x: str) -> tuple[str, str]:
+    """x * sigmoid(x) as onnxruntime.quantization writes it, and the sigmoid's bytes."""
+    gate = m.quantize(m.node("Sigmoid", m.dequantize(x, F(0.041), np.uint8(131))), F(1 / 255), np.uint8(0))
+    y = m.node("Mul", m.dequantize(x, F(0.041), np.uint8(131)), m.dequantize(gate, F(1 / 255), np.uint8(0)))
+    return m.quantize(y, F(0.02), np.uint8(17)), gate
+
+
+def test_a_function_with_quantizations_of_its_own_is_one_table(tmp_path: pathlib.Path) -> None:
+    x = np.arange(256, dtype=np.uint8).reshape(2, 128)
+    m = Model()
+    y, _ = silu_in_steps(m, m.input("x", x))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8}, LEVELS[-1])
+    assert tactics == ["cpu_table_bytes"]
+    (steps,), apart = m.run(tmp_path, {y: np.uint8}, LEVELS[-1], "--disablePasses=form_fusion_regions")
+    assert len(apart) > 3 and np.array_equal(got, steps)
+    value = (x.astype(F) - 131) * F(0.041)
+    gate = np.rint(sigmoid(value.astype(np.float64)) * 255)
+    want = np.clip(np.rint(value.astype(np.float64) * gate * (1 / 255) / F(0.02)) + 17, 0, 255)
+    assert np.abs(got - want).max() <= 1 and (got != want).mean() < 0.02
+
+
+def test_bytes_on_the_way_that_others_read_stay(tmp_path: pathlib.Path) -> None:
+    """The sigmoid is an output too; a second operand makes no table."""
+    x, r = np.arange(256, dtype=np.uint8).reshape(2, 128), np.full((2, 128), 7, np.uint8)
+    m = Model()
+    y, gate = silu_in_steps(m, m.input("x", x))
+    total = m.node("Add", m.dequantize(y, F(0.02), np.uint8(17)), m.dequantize(m.input("r", r), F(0.1), np.uint8(3)))
+    z = m.quantize(total, F(0.03), np.uint8(5))
+    wanted = {z: np.uint8, gate: np.uint8}
+    got, tactics = m.run(tmp_path, wanted, LEVELS[-1])
+    assert len(tactics) == 3 and tactics[0] == "cpu_table_bytes"
+    steps, _ = m.run(tmp_path, wanted, LEVELS[-1], "--disablePasses=form_fusion_regions")
+    assert all(np.array_equal(a, b) for a, b in zip(got, steps, strict=True))
 
 
 def test_a_table_of_many_bytes(tmp_path: pathlib.Path) -> None:
