@@ -74,34 +74,25 @@ static carnot_status* table_configure(const carnot_step_view* step, const carnot
 }
 
 typedef struct table_run {
+  carnot_table_bytes_fn* look_up;
   const uint8_t *table, *x;
   uint8_t* y;
   int64_t count;
 } table_run;
 
-// Eight at a time: a store of one byte may change any other that is read next.
-static void look_up(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    uint64_t from, to = 0;
-    memcpy(&from, x + i, sizeof(from));
-    for (int b = 0; b < 64; b += 8) to |= (uint64_t)table[from >> b & 255] << b;
-    memcpy(y + i, &to, sizeof(to));
-  }
-  for (; i < count; i++) y[i] = table[x[i]];
-}
-
 static void table_part(void* argument, int64_t part) {
   const table_run* run = argument;
   const int64_t first = part * kPart;
-  look_up(run->table, run->x + first, run->y + first, carnot_min_i64(kPart, run->count - first));
+  run->look_up(run->table, carnot_min_i64(kPart, run->count - first), run->x + first,
+               run->y + first);
 }
 
 static carnot_status* table_run_all(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
   (void)workspace;
-  table_run run = {.table = step->constants[0],
+  table_run run = {.look_up = carnot_cpu_kernels_of(step->machine_isa)->table_bytes,
+                   .table = step->constants[0],
                    .x = inputs[((const table_params*)step->params)->x].data,
                    .y = outputs[0].data,
                    .count = *(int64_t*)state};

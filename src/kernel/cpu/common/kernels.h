@@ -28,6 +28,7 @@
 #include "kernel/cpu/norm/softmax_f32.h"
 #include "kernel/cpu/pointwise/convert.h"
 #include "kernel/cpu/pointwise/pointwise.h"
+#include "kernel/cpu/pointwise/table_bytes.h"
 #include "kernel/cpu/pool/pool_f32.h"
 #include "kernel/cpu/pool/pool_nchw_f32.h"
 #include "kernel/cpu/reduce/reduce_f32.h"
