@@ -164,11 +164,12 @@ static void decode(const carnot_gemm_dequant_f32* p, const chunk* c, int64_t pan
 
 // ---- products ----
 
-// Products of a run, of which some rows are scaled and added beside the next run's tiles.
+// Products of a run, of which some rows are scaled and added beside the next run's tiles. Rows of
+// both lie together: rows a power of two apart share the lines of L1, and their loads wait for
+// stores to others.
 typedef struct scaled_rows {
   const float *products, *scale;
   float* sums;
-  int64_t ld;
   int row, rows;  // the next one; all of them
 } scaled_rows;
 
@@ -177,7 +178,7 @@ CARNOT_INLINE void add_scaled(scaled_rows* s, int count) {
   const vf32 low = v_load(s->scale), high = v_load(s->scale + TILE_PANEL);
   for (; s->row < end; ++s->row) {
     const float* x = s->products + s->row * kColumns;
-    float* sum = s->sums + s->row * s->ld;
+    float* sum = s->sums + s->row * kColumns;
     v_store(sum, v_fma(v_load(x), low, v_load(sum)));
     v_store(sum + TILE_PANEL, v_fma(v_load(x + TILE_PANEL), high, v_load(sum + TILE_PANEL)));
   }
@@ -218,12 +219,15 @@ CARNOT_INLINE void multiply_run(int tiles, const char* a, const char* b, int64_t
   AMX_BARRIER();
 }
 
-// Adds the products of a chunk to the |sums| of |rows| rows of a group by 32 columns.
+// Adds the products of a chunk to the |sums| of |rows| rows of a group by 32 columns, |ld| apart.
 static void add_chunk(const chunk* c, const decoded* d, const char* a, int rows, float* sums,
                       int64_t ld) {
-  float products[2][kGroupRows * kColumns] __attribute__((aligned(64)));
-  scaled_rows beside = {.products = products[1], .scale = d->scales[0], .sums = sums, .ld = ld};
+  enum { kTile = kGroupRows * kColumns, kApart = 96 };  // no two rows at the same place of a page
+  float memory[3 * kTile + 2 * kApart] __attribute__((aligned(64)));
+  float *products[2] = {memory, memory + kTile + kApart}, *own = products[1] + kTile + kApart;
+  scaled_rows beside = {.products = products[1], .scale = d->scales[0], .sums = own};
   const char* b = d->weights;
+  memset(own, 0, kTile * sizeof *own);
   for (int64_t r = 0; r < c->runs; ++r) {
     float* to = products[r % 2];
     if (rows > kAmxRows)
@@ -234,6 +238,12 @@ static void add_chunk(const chunk* c, const decoded* d, const char* a, int rows,
     a += c->run[r].count * CARNOT_DEQUANT_SLICE_BYTES, b += c->run[r].count * 2 * kTileBytes;
   }
   add_scaled(&beside, rows);
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < kColumns; j += V_LANES) {
+      float* sum = sums + i * ld + j;
+      const vf32 x = v_load(own + i * kColumns + j);
+      v_store(sum, c->first ? v_add(v_load(sum), x) : x);
+    }
 }
 
 // ---- loops ----
@@ -267,7 +277,6 @@ static void sum_block(const carnot_gemm_dequant_f32* p, const carnot_dequant_par
                       const block* k, decoded* d) {
   const int64_t bytes = carnot_dequant_group_bytes(&p->shape);
   chunk c = {.runs = 0};
-  memset(k->sums, 0, (size_t)(k->m1 - k->m0) * kMostColumns * sizeof(float));
   while (next_chunk(&p->shape, &c))
     for (int64_t n = k->n0; n < k->n1; n += kColumns) {
       decode(p, &c, n / TILE_PANEL, k->n1 - n > TILE_PANEL, d);
