@@ -54,10 +54,34 @@ static void check_quantize(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_halves(void** state) { (void)state, for_each_isa(check_halves); }
+// Numbers around every tie, one to three units in the last place away from it and on it.
+static void check_ties(const carnot_cpu_kernels* kernels) {
+  static const float kScales[] = {0.1F,  0.0173F,   1 / 3.0F, 1e-29F,
+                                  3e28F, 0x1p-110F, 0x1p110F, 1e-39F};
+  enum { kTies = 520, kNear = 7 };
+  for (size_t s = 0; s < sizeof kScales / sizeof *kScales; ++s) {
+    float *x = buffer(kTies * kNear, 0), scale = kScales[s];
+    uint8_t q[kTies * kNear], zero = 128;
+    for (int i = 0; i < kTies; ++i) {
+      float at = ((float)(i - kTies / 2) + 0.5F) * scale;
+      for (int k = 0; k < kNear / 2; ++k) at = nextafterf(at, -INFINITY);
+      for (int k = 0; k < kNear; ++k, at = nextafterf(at, INFINITY)) x[i * kNear + k] = at;
+    }
+    const carnot_quantize quantize = {kTies * kNear, false, false, &scale, &zero};
+    kernels->quantize_f32(&quantize, 1, x, 0, q, 0);
+    for (int i = 0; i < kTies * kNear; ++i) {
+      const float r = rintf(x[i] / scale) + (float)zero;
+      assert_int_equal(q[i], r < 0 ? 0 : r > 255 ? 255 : (int)r);
+    }
+    buffer_free(x);
+  }
+}
+
+static void test_ties(void** state) { (void)state, for_each_isa(check_ties); }
 static void test_quantize(void** state) { (void)state, for_each_isa(check_quantize); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves),
-                                     cmocka_unit_test(test_quantize)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves), cmocka_unit_test(test_quantize),
+                                     cmocka_unit_test(test_ties)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
