@@ -5,7 +5,6 @@
 
 #include "backend/cpu/common/isa_variants.h"
 #include "kernel/cpu/pointwise/convert.h"
-#include "kernel/cpu/reduce/reduce_f32.h"
 
 enum { kPart = 1 << 14 };
 
@@ -60,26 +59,8 @@ typedef struct dynamic_run {
 
 static void range_part(void* argument, int64_t part) {
   const dynamic_run* run = argument;
-  carnot_reduce_f32 reduce = {.reduction = CARNOT_KERNEL_REDUCTION_MIN,
-                              .n = carnot_min_i64(kPart, run->count - part * kPart),
-                              .inner = 1,
-                              .src = run->x + part * kPart,
-                              .src_axis = 1,
-                              .dst = run->ranges + 2 * part,
-                              .dst_outer = 1};
-  run->kernels->reduce_f32(&reduce, 0, 1, 0, 1);
-  reduce.reduction = CARNOT_KERNEL_REDUCTION_MAX;
-  reduce.dst++;
-  run->kernels->reduce_f32(&reduce, 0, 1, 0, 1);
-  float* range = run->ranges + 2 * part;
-  if (!isnan(range[0])) return;
-  // NaN says nothing about the range; the numbers beside it do.
-  range[0] = range[1] = 0;
-  const float* rest = reduce.src;
-  for (int64_t i = 0; i < reduce.n; i++) {
-    range[0] = rest[i] < range[0] ? rest[i] : range[0];
-    range[1] = rest[i] > range[1] ? rest[i] : range[1];
-  }
+  run->kernels->range_f32(carnot_min_i64(kPart, run->count - part * kPart), run->x + part * kPart,
+                          run->ranges + 2 * part);
 }
 
 static void quantize_part(void* argument, int64_t part) {

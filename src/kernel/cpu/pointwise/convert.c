@@ -47,6 +47,33 @@ CARNOT_INLINE vf32 scales(const carnot_quantize* p, int64_t j, int64_t left) {
   return v_load_upto(p->scale + j, left);
 }
 
+void CARNOT_KERNEL(range_f32)(int64_t n, const float* x, float out[2]) {
+  enum { kChains = 4 };
+  vf32 low[kChains], high[kChains];
+  for (int c = 0; c < kChains; ++c) low[c] = high[c] = v_zero();
+  int64_t i = 0;
+  for (; i + kChains * V_LANES <= n; i += kChains * V_LANES) {
+    CARNOT_UNROLL
+    for (int c = 0; c < kChains; ++c) {
+      const vf32 v = v_load(x + i + c * V_LANES);
+      low[c] = v_min_to(v, low[c]), high[c] = v_max_to(v, high[c]);
+    }
+  }
+  for (; i < n; i += V_LANES) {
+    const vf32 v = v_load_upto(x + i, n - i);
+    low[0] = v_min_to(v, low[0]), high[0] = v_max_to(v, high[0]);
+  }
+  for (int c = 1; c < kChains; ++c)
+    low[0] = v_min_to(low[c], low[0]), high[0] = v_max_to(high[c], high[0]);
+  float lows[V_LANES], highs[V_LANES];
+  v_store(lows, low[0]), v_store(highs, high[0]);
+  out[0] = out[1] = 0;
+  for (int j = 0; j < V_LANES; ++j) {
+    if (lows[j] < out[0]) out[0] = lows[j];
+    if (highs[j] > out[1]) out[1] = highs[j];
+  }
+}
+
 // rint(x / scale) where that is below 1024, and as far beyond the range of a byte elsewhere: by a
 // product, which is within 2^-12 of the quotient, and by a division only where a tie is that near.
 CARNOT_INLINE vf32 rounded_quotient(vf32 x, vf32 scale, vf32 inverse) {

@@ -24,6 +24,10 @@ typedef struct carnot_quantize {
   const void* zero_point;
 } carnot_quantize;
 
+// out[0] = min(0, x[0], .., x[n-1]), out[1] = max(0, ..): the range of a dynamic quantization. NaN
+// says nothing about it.
+typedef void carnot_range_f32_fn(int64_t n, const float* x, float out[2]);
+
 typedef void carnot_quantize_f32_fn(const carnot_quantize* quantize, int64_t rows, const float* src,
                                     int64_t src_ld, void* dst, int64_t dst_ld);
 typedef void carnot_dequantize_f32_fn(const carnot_quantize* quantize, int64_t rows,

@@ -77,11 +77,27 @@ static void check_ties(const carnot_cpu_kernels* kernels) {
   }
 }
 
+static void check_range(const carnot_cpu_kernels* kernels) {
+  for (int64_t n = 0; n < 150; ++n) {
+    float *x = buffer(n, 7), low = 0, high = 0, got[2];
+    if (n % 3 == 1) x[n / 2] = NAN;
+    if (n % 5 == 1) x[n - 1] = n % 2 ? INFINITY : -INFINITY;
+    for (int64_t i = 0; i < n; ++i) {
+      if (n % 7 == 0) x[i] = fabsf(x[i]);
+      low = x[i] < low ? x[i] : low, high = x[i] > high ? x[i] : high;
+    }
+    kernels->range_f32(n, x, got);
+    assert_true(got[0] == low && got[1] == high);
+    buffer_free(x);
+  }
+}
+
+static void test_range(void** state) { (void)state, for_each_isa(check_range); }
 static void test_ties(void** state) { (void)state, for_each_isa(check_ties); }
 static void test_quantize(void** state) { (void)state, for_each_isa(check_quantize); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves), cmocka_unit_test(test_quantize),
-                                     cmocka_unit_test(test_ties)};
+                                     cmocka_unit_test(test_ties), cmocka_unit_test(test_range)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
