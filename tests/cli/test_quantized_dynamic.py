@@ -45,19 +45,29 @@ def test_range_quantization_gemm_scale_and_bias(
 
 
 @pytest.mark.parametrize("isa", LEVELS_AND_TILES)
-@pytest.mark.parametrize("shape", [(2, 5, 9, 7, 9, 3, 1), (1, 40, 13, 11, 21, 3, 2), (1, 70, 6, 9, 33, 1, 1)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 5, 9, 7, 9, 3, 1, 1),
+        (1, 40, 13, 11, 21, 3, 2, 1),
+        (1, 70, 6, 9, 33, 1, 1, 1),
+        (2, 3, 33, 35, 18, 7, 2, 1),  # a first layer
+        (1, 40, 9, 7, 40, 3, 2, 40),  # depthwise
+        (1, 34, 8, 8, 36, 3, 1, 2),
+    ],
+)
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("relu", [False, True])
 def test_range_quantization_convolution_scale_bias_and_relu(
     tmp_path: pathlib.Path, isa: str, shape: tuple, each: bool, biased: bool, relu: bool
 ) -> None:
-    n, c, height, width, filters, k, stride = shape
+    n, c, height, width, filters, k, stride, group = shape
     x = (RNG.standard_normal((n, c, height, width)) * 3 - 1).astype(F)
     m = Model()
     q, scale, zero = m.node("DynamicQuantizeLinear", m.input("x", x), outputs=3)
-    w = m.constant(numbers(np.int8, filters, c, k, k))
-    y = m.node("ConvInteger", q, w, zero, pads=[k // 2] * 4, strides=[stride, stride])
+    w = m.constant(numbers(np.int8, filters, c // group, k, k))
+    y = m.node("ConvInteger", q, w, zero, pads=[k // 2] * 4, strides=[stride, stride], group=group)
     w_scale = (RNG.random((filters, 1, 1) if each else ()) * 0.01 + 0.001).astype(F)
     y = m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", scale, m.constant(w_scale)))
     if biased:

@@ -9,12 +9,8 @@
 
 enum { kMostChannels = 4, kMostRows = 64 };
 
-// Rows of the filter, and the bytes of one, rounded up to whole steps of the kernel.
 static int64_t rows_of(const carnot_int8_conv_params* p) {
   return p->window.rank == 2 ? p->window.kernel[0] : 1;
-}
-static int64_t depth_of(const carnot_int8_conv_params* p) {
-  return carnot_ceildiv(p->window.kernel[p->window.rank - 1] * p->channels, 4) * 4;
 }
 
 static const char* few_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -31,22 +27,13 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
 }
 
 static carnot_int8_weights_shape shape_of(const carnot_int8_conv_params* p) {
-  return (carnot_int8_weights_shape){1, rows_of(p), depth_of(p), p->filters};
+  const int64_t columns = p->window.kernel[p->window.rank - 1];
+  return (carnot_int8_weights_shape){1, rows_of(p), carnot_int8_image_depth(columns, p->channels),
+                                     p->filters};
 }
 static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
   const carnot_int8_weights_shape shape = shape_of(p);
   return carnot_int8_group_bytes(tactic, &shape);
-}
-
-// [K,C,R,S] -> [K,R,S,C], rows of the filter padded with zeros.
-static void turn(const carnot_int8_conv_params* p, const int8_t* weights, int8_t* turned) {
-  const int64_t rows = rows_of(p), columns = carnot_int8_conv_taps(p) / rows, depth = depth_of(p);
-  for (int64_t k = 0; k < p->filters; k++)
-    for (int64_t c = 0; c < p->channels; c++)
-      for (int64_t r = 0; r < rows; r++)
-        for (int64_t s = 0; s < columns; s++)
-          turned[(k * rows + r) * depth + s * p->channels + c] =
-              weights[((k * p->channels + c) * rows + r) * columns + s];
 }
 
 static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -59,7 +46,8 @@ static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared
   carnot_status* status =
       carnot_calloc((size_t)(shape.n * shape.taps * shape.c), 1, "weights before packing", &turned);
   if (!status) {
-    turn(p, weights, turned);
+    carnot_int8_image_weights(p->filters, p->channels, rows_of(p),
+                              carnot_int8_conv_taps(p) / rows_of(p), weights, turned);
     status = carnot_int8_pack(problem->tactic, &shape, turned, shape.taps * shape.c, shape.c, 1,
                               CARNOT_INT8_WEIGHTS, out);
     free(turned);
@@ -82,33 +70,17 @@ typedef struct few_state {
   carnot_window_geometry geometry;  // of the input with channels innermost
   carnot_work_partition partition;
   int64_t src_n, src_c, src_h, src_w;  // strides of the input as it is
-  int64_t rows, columns, row_bytes;    // of a padded image
-  size_t image_bytes, part_bytes;      // of workspace: padded images, then each part's
+  carnot_int8_image image;
+  size_t image_bytes, part_bytes;  // of workspace: padded images, then each part's
 } few_state;
 
 enum { kSlack = 64 };  // the last row is read beyond its end by less than a step
 
 // Over the padded images, whose pixels begin a pixel apart and hold a row of the filter each.
 static carnot_conv2d_u8s8 call_of(const carnot_int8_conv_params* p, const few_state* s) {
-  const carnot_window_geometry* g = &s->geometry;
-  return (carnot_conv2d_u8s8){.n = g->n,
-                              .h = s->rows,
-                              .w = s->columns,
-                              .c = depth_of(p),
-                              .p = g->p,
-                              .q = g->q,
-                              .k = p->filters,
-                              .r = g->r,
-                              .s = 1,
-                              .stride_h = g->stride_h,
-                              .stride_w = g->stride_w,
-                              .dilation_h = g->dilation_h,
-                              .dilation_w = 1,
-                              .src_n = s->rows * s->row_bytes,
-                              .src_h = s->row_bytes,
-                              .src_w = g->c,
-                              .src_signed = p->region.x_signed,
-                              .ld = g->ld};
+  carnot_conv2d_u8s8 call = carnot_int8_image_call(&s->geometry, &s->image);
+  call.src_signed = p->region.x_signed;
+  return call;
 }
 
 static carnot_status* few_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -126,14 +98,12 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
   CARNOT_CHECK(g->c == p->channels && g->k == p->filters, INVALID_ARGUMENT,
                "%lld channels and %lld filters; the packed weights have %lld and %lld",
                (long long)g->c, (long long)g->k, (long long)p->channels, (long long)p->filters);
-  s->rows = carnot_max_i64((g->p - 1) * g->stride_h + (g->r - 1) * g->dilation_h + 1,
-                           g->h + carnot_max_i64(0, g->pad_h));
-  s->columns = carnot_max_i64((g->q - 1) * g->stride_w + g->s, g->w + carnot_max_i64(0, g->pad_w));
-  s->row_bytes = s->columns * g->c;
+  s->image = carnot_int8_image_of(g);
   const carnot_conv2d_u8s8 call = call_of(p, s);
   s->partition = carnot_int8_conv_partition(step, &call);
   if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
-  s->image_bytes = carnot_align_up((size_t)(g->n * s->rows * s->row_bytes + kSlack), 64);
+  s->image_bytes =
+      carnot_align_up((size_t)(g->n * s->image.rows * s->image.row_bytes + kSlack), 64);
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/true);
   *out_workspace_bytes =
       s->image_bytes + s->part_bytes * (size_t)carnot_work_partition_count(&s->partition);
@@ -171,19 +141,19 @@ static void copy_row(void* argument, int64_t part) {
   const few_state* s = run->s;
   const carnot_window_geometry* g = &s->geometry;
   const int zero = run->p->region.x_zero & 255;
-  const int64_t image = part / s->rows, h = part % s->rows - g->pad_h;
-  uint8_t* out = run->padded + part * s->row_bytes;
+  const int64_t image = part / s->image.rows, h = part % s->image.rows - g->pad_h;
+  uint8_t* out = run->padded + part * s->image.row_bytes;
   const int64_t first = carnot_max_i64(0, -g->pad_w),
-                last = carnot_min_i64(g->w, s->columns - g->pad_w);
+                last = carnot_min_i64(g->w, s->image.columns - g->pad_w);
   if (h < 0 || h >= g->h || first >= last) {
-    memset(out, zero, (size_t)s->row_bytes);
+    memset(out, zero, (size_t)s->image.row_bytes);
     return;
   }
   const int64_t begin = (first + g->pad_w) * g->c, end = (last + g->pad_w) * g->c;
   memset(out, zero, (size_t)begin);
   interleave_row(g->c, last - first, run->x + image * s->src_n + h * s->src_h + first * s->src_w,
                  s->src_c, s->src_w, out + begin);
-  memset(out + end, zero, (size_t)(s->row_bytes - end));
+  memset(out + end, zero, (size_t)(s->image.row_bytes - end));
 }
 
 static void few_part(void* argument, int64_t part) {
@@ -211,8 +181,8 @@ static carnot_status* few_run_all(const carnot_step_view* step, void* memory,
   run.conv.border = step->constants[CARNOT_INT8_BORDER];
   run.conv.dst = outputs[0].data;
   run.conv.epilogue = carnot_int8_region_epilogue(&p->region, outputs[0].rank - 1, step, inputs);
-  memset(run.padded + g->n * s->rows * s->row_bytes, 0, kSlack);
-  carnot_executor_parallel(executor, g->n * s->rows, copy_row, &run);
+  memset(run.padded + g->n * s->image.rows * s->image.row_bytes, 0, kSlack);
+  carnot_executor_parallel(executor, g->n * s->image.rows, copy_row, &run);
   carnot_executor_parallel(executor, carnot_work_partition_count(&s->partition), few_part, &run);
   return NULL;
 }

@@ -152,3 +152,45 @@ carnot_status* carnot_int8_conv_configure(const carnot_step_view* step,
                (long long)p->filters);
   return carnot_int8_region_configure(&p->region, outputs[0].rank - 1, inputs, &outputs[0]);
 }
+
+carnot_int8_image carnot_int8_image_of(const carnot_window_geometry* g) {
+  carnot_int8_image image;
+  image.rows = carnot_max_i64((g->p - 1) * g->stride_h + (g->r - 1) * g->dilation_h + 1,
+                              g->h + carnot_max_i64(0, g->pad_h));
+  image.columns =
+      carnot_max_i64((g->q - 1) * g->stride_w + g->s, g->w + carnot_max_i64(0, g->pad_w));
+  image.row_bytes = image.columns * g->c;
+  return image;
+}
+
+carnot_conv2d_u8s8 carnot_int8_image_call(const carnot_window_geometry* g,
+                                          const carnot_int8_image* image) {
+  return (carnot_conv2d_u8s8){.n = g->n,
+                              .h = image->rows,
+                              .w = image->columns,
+                              .c = carnot_int8_image_depth(g->s, g->c),
+                              .p = g->p,
+                              .q = g->q,
+                              .k = g->k,
+                              .r = g->r,
+                              .s = 1,
+                              .stride_h = g->stride_h,
+                              .stride_w = g->stride_w,
+                              .dilation_h = g->dilation_h,
+                              .dilation_w = 1,
+                              .src_n = image->rows * image->row_bytes,
+                              .src_h = image->row_bytes,
+                              .src_w = g->c,
+                              .ld = g->ld};
+}
+
+void carnot_int8_image_weights(int64_t filters, int64_t channels, int64_t rows, int64_t columns,
+                               const int8_t* weights, int8_t* turned) {
+  const int64_t depth = carnot_int8_image_depth(columns, channels);
+  for (int64_t k = 0; k < filters; k++)
+    for (int64_t c = 0; c < channels; c++)
+      for (int64_t r = 0; r < rows; r++)
+        for (int64_t s = 0; s < columns; s++)
+          turned[(k * rows + r) * depth + s * channels + c] =
+              weights[((k * channels + c) * rows + r) * columns + s];
+}

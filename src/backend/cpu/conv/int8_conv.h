@@ -29,6 +29,23 @@ static inline carnot_quantized_shape carnot_int8_conv_weights(const carnot_int8_
                                   .depth = p->channels / p->group * carnot_int8_conv_taps(p)};
 }
 
+// A first layer's padded image with channels innermost, in which the taps of a filter row lie side
+// by side and count as one.
+typedef struct carnot_int8_image {
+  int64_t rows, columns, row_bytes;
+} carnot_int8_image;
+// Bytes of a tap of |columns| columns of |channels|, rounded up to whole steps of the kernel.
+static inline int64_t carnot_int8_image_depth(int64_t columns, int64_t channels) {
+  return carnot_ceildiv(columns * channels, 4) * 4;
+}
+carnot_int8_image carnot_int8_image_of(const carnot_window_geometry* geometry);
+// The convolution over it; what operands hold is missing.
+carnot_conv2d_u8s8 carnot_int8_image_call(const carnot_window_geometry* geometry,
+                                          const carnot_int8_image* image);
+// [K,C,R,S] -> [K,R,S,C], rows of the filter filled up with zeros, which |turned| holds already.
+void carnot_int8_image_weights(int64_t filters, int64_t channels, int64_t rows, int64_t columns,
+                               const int8_t* weights, int8_t* turned);
+
 // Reads the problem for reject and prepare, and asks for channels-last layouts. NULL, or why it is
 // none; "" for other regions.
 const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,

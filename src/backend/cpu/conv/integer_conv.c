@@ -1,12 +1,40 @@
-// Convolutions by constant integer weights: packing, checks and parts.
+// Convolutions by constant integer weights: what they take, packing and checks.
 #include "backend/cpu/conv/integer_conv.h"
 
 #include "backend/cpu/conv/int8_conv.h"
+#include "kernel/cpu/conv/depthwise_u8s8.h"
 #include "tactic/problem/conv.h"
 
+enum { kMostImageChannels = 4 };
+
+carnot_integer_conv_form carnot_integer_conv_form_of(const carnot_integer_conv* s) {
+  if (s->group == s->channels && s->filters == s->channels && s->channels > 1 &&
+      s->taps <= CARNOT_DEPTHWISE_INT8_MAX_TAPS)
+    return CARNOT_INTEGER_CONV_DEPTHWISE;
+  return s->group == 1 && s->channels <= kMostImageChannels &&
+                 s->window.dilations[s->window.rank - 1] == 1
+             ? CARNOT_INTEGER_CONV_IMAGE
+             : CARNOT_INTEGER_CONV_PIXELS;
+}
+
 static carnot_int8_weights_shape weights_of(const carnot_integer_conv* s) {
-  return (carnot_int8_weights_shape){s->group, s->taps, s->channels / s->group,
-                                     s->filters / s->group};
+  if (carnot_integer_conv_form_of(s) != CARNOT_INTEGER_CONV_IMAGE)
+    return (carnot_int8_weights_shape){s->group, s->taps, s->channels / s->group,
+                                       s->filters / s->group};
+  const int64_t rows = s->window.rank == 2 ? s->window.kernel[0] : 1;
+  return (carnot_int8_weights_shape){1, rows, carnot_int8_image_depth(s->taps / rows, s->channels),
+                                     s->filters};
+}
+
+size_t carnot_integer_conv_group_bytes(const carnot_tactic* tactic, const carnot_integer_conv* s) {
+  const carnot_int8_weights_shape shape = weights_of(s);
+  return carnot_int8_group_bytes(tactic, &shape);
+}
+
+size_t carnot_integer_conv_bytes(const carnot_tactic* tactic, const carnot_integer_conv* s) {
+  return carnot_integer_conv_form_of(s) == CARNOT_INTEGER_CONV_DEPTHWISE
+             ? (size_t)carnot_packed_t4n32_bytes(s->taps, s->channels)
+             : carnot_integer_conv_group_bytes(tactic, s) * (size_t)s->group;
 }
 
 static const carnot_operand_desc* given(const carnot_problem* p, uint32_t i) {
@@ -38,8 +66,12 @@ static const char* center(const carnot_problem* problem, uint32_t w_input, uint3
   return NULL;
 }
 
-// One group; what operands hold is missing.
-static carnot_conv2d_u8s8 call_of(const carnot_integer_conv* s, const carnot_window_geometry* g) {
+carnot_conv2d_u8s8 carnot_integer_conv_call(const carnot_integer_conv* s,
+                                            const carnot_window_geometry* g) {
+  if (carnot_integer_conv_form_of(s) == CARNOT_INTEGER_CONV_IMAGE) {
+    const carnot_int8_image image = carnot_int8_image_of(g);
+    return carnot_int8_image_call(g, &image);
+  }
   return (carnot_conv2d_u8s8){CARNOT_WINDOW_FIELDS(g),
                               .c = s->channels / s->group,
                               .k = s->filters / s->group,
@@ -50,8 +82,9 @@ static carnot_conv2d_u8s8 call_of(const carnot_integer_conv* s, const carnot_win
 }
 
 static const char* tiles_reject(const carnot_integer_conv* s, char* reason, size_t size) {
+  if (carnot_integer_conv_form_of(s) == CARNOT_INTEGER_CONV_IMAGE) return NULL;
   const carnot_window_geometry any = carnot_window_geometry_of_any_size(&s->window, s->channels);
-  const carnot_conv2d_u8s8 call = call_of(s, &any);
+  const carnot_conv2d_u8s8 call = carnot_integer_conv_call(s, &any);
   return carnot_int8_tiles_reject(&call, s->group, reason, size);
 }
 
@@ -77,20 +110,46 @@ const char* carnot_integer_conv_read(const carnot_problem* problem, const carnot
   return carnot_int8_uses_tiles(problem->tactic) ? tiles_reject(out, reason, size) : NULL;
 }
 
+static carnot_status* pack(const carnot_problem* problem, const carnot_integer_conv* s,
+                           const int8_t* centered, carnot_prepared* out) {
+  void* data;
+  const carnot_int8_weights_shape shape = weights_of(s);
+  const carnot_integer_conv_form form = carnot_integer_conv_form_of(s);
+  const int index = CARNOT_INTEGER_CONV_WEIGHTS;
+  if (form == CARNOT_INTEGER_CONV_PIXELS)
+    return carnot_int8_pack(problem->tactic, &shape, centered, shape.c * shape.taps, 1, shape.taps,
+                            index, out);
+  if (form == CARNOT_INTEGER_CONV_IMAGE) {
+    const size_t bytes = (size_t)(shape.n * shape.taps * shape.c);
+    CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "weights before packing", &data));
+    memset(data, 0, bytes);
+    carnot_int8_image_weights(s->filters, s->channels, shape.taps, s->taps / shape.taps, centered,
+                              data);
+    return carnot_int8_pack(problem->tactic, &shape, data, shape.taps * shape.c, shape.c, 1, index,
+                            out);
+  }
+  const size_t bytes = carnot_integer_conv_bytes(problem->tactic, s);
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &data));
+  data = (void*)carnot_align_up((uintptr_t)data, 64);
+  carnot_pack_t4n32_s8(s->taps, s->channels, centered, 1, s->taps, data);
+  out->constants[index].packing = "t4n32 s8";
+  out->constants[index].data = data;
+  out->constants[index].bytes = bytes;
+  return NULL;
+}
+
 carnot_status* carnot_integer_conv_prepare(const carnot_problem* problem, uint32_t w,
                                            uint32_t w_zero, const carnot_integer_conv* s,
                                            carnot_prepared* out) {
   void *centered, *sums;
   char reason[256];
-  const carnot_int8_weights_shape shape = weights_of(s);
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)carnot_tensor_count(problem->inputs[w].tensor), 1,
                               "weights before packing", &centered));
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)s->filters, sizeof(int32_t), "sums", &sums));
   memset(sums, 0, (size_t)s->filters * sizeof(int32_t));
   const char* why = center(problem, w, w_zero, s->filters, centered, sums, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
-  CARNOT_TRY(carnot_int8_pack(problem->tactic, &shape, centered, shape.c * shape.taps, 1,
-                              shape.taps, CARNOT_INTEGER_CONV_WEIGHTS, out));
+  CARNOT_TRY(pack(problem, s, centered, out));
   out->constant_count = CARNOT_INTEGER_CONV_CONSTANTS;
   out->constants[CARNOT_INTEGER_CONV_SUMS].packing = "i32 filter sums";
   out->constants[CARNOT_INTEGER_CONV_SUMS].data = sums;
@@ -112,87 +171,12 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* s,
                INVALID_MODEL, "%u constants, %lld channels, %lld filters, %lld groups, %lld taps",
                step->constant_count, (long long)s->channels, (long long)s->filters,
                (long long)s->group, (long long)s->taps);
-  const carnot_int8_weights_shape shape = weights_of(s);
   CARNOT_CHECK(
       step->constant_bytes[CARNOT_INTEGER_CONV_WEIGHTS] ==
-              carnot_int8_group_bytes(step->tactic, &shape) * (size_t)s->group &&
+              carnot_integer_conv_bytes(step->tactic, s) &&
           step->constant_bytes[CARNOT_INTEGER_CONV_SUMS] == (size_t)s->filters * sizeof(int32_t),
       INVALID_MODEL, "packed weights of %zu bytes, sums of %zu",
       step->constant_bytes[CARNOT_INTEGER_CONV_WEIGHTS],
       step->constant_bytes[CARNOT_INTEGER_CONV_SUMS]);
   return NULL;
-}
-
-carnot_status* carnot_integer_conv_configure(const carnot_integer_conv* conv,
-                                             const carnot_step_view* step, const carnot_operand* x,
-                                             const carnot_operand* y,
-                                             carnot_integer_conv_state* s) {
-  CARNOT_TRY(carnot_window_geometry_of(&conv->window, x, y, &s->geometry));
-  const carnot_window_geometry* g = &s->geometry;
-  CARNOT_CHECK(g->c == conv->channels && g->k == conv->filters, INVALID_ARGUMENT,
-               "%lld channels and %lld filters; the packed weights have %lld and %lld",
-               (long long)g->c, (long long)g->k, (long long)conv->channels,
-               (long long)conv->filters);
-  const carnot_conv2d_u8s8 call = call_of(conv, g);
-  s->partition = carnot_int8_conv_partition(step, &call);
-  if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
-  const int64_t parts = carnot_work_partition_count(&s->partition) * conv->group;
-  s->border = (size_t)conv->filters * sizeof(int32_t);
-  s->tiles = carnot_align_up(s->border + (size_t)conv->channels + 64, 64);
-  s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/false);
-  s->bytes = s->tiles + s->part_bytes * (size_t)parts;
-  return NULL;
-}
-
-typedef struct conv_run {
-  const carnot_step_view* step;
-  size_t group_bytes;  // of packed weights
-  const carnot_integer_conv_state* s;
-  char* workspace;          // of the parts
-  carnot_conv2d_u8s8 conv;  // of the first group
-} conv_run;
-
-static void conv_part(void* argument, int64_t part) {
-  const conv_run* run = argument;
-  const int64_t parts = carnot_work_partition_count(&run->s->partition), group = part / parts;
-  int64_t m0, m1, n0, n1;
-  carnot_work_partition_part(&run->s->partition, part % parts, &m0, &m1, &n0, &n1);
-  carnot_conv2d_u8s8 conv = run->conv;
-  const int64_t first = group * conv.k;
-  conv.src = (const char*)conv.src + group * conv.c;
-  conv.weights += (size_t)group * run->group_bytes;
-  conv.dst = (int32_t*)conv.dst + first;  // or float32
-  conv.epilogue.bias += first;
-  if (conv.epilogue.scale) conv.epilogue.scale += first;
-  if (conv.epilogue.residual) conv.epilogue.residual = (const float*)conv.epilogue.residual + first;
-  carnot_int8_conv_call(run->step, &conv, /*readable=*/false,
-                        run->workspace + (size_t)part * run->s->part_bytes, m0, m1, n0, n1);
-}
-
-void carnot_integer_conv_run(const carnot_integer_conv* conv, const carnot_integer_conv_state* s,
-                             const carnot_step_view* step, const carnot_integer_conv_operands* o,
-                             void* workspace, carnot_executor* executor) {
-  const int32_t* sums = step->constants[CARNOT_INTEGER_CONV_SUMS];
-  int32_t* bias = workspace;
-  uint8_t* border = (uint8_t*)workspace + s->border;
-  memset(border, (int)(o->zero & 255), (size_t)conv->channels + 64);
-  for (int64_t f = 0; f < conv->filters; f++)
-    bias[f] =
-        (int32_t)(uint32_t)(uint64_t)(-(o->zero + carnot_int8_shift(step->tactic, o->is_signed)) *
-                                      (int64_t)sums[f]);
-  const carnot_int8_weights_shape weights = weights_of(conv);
-  conv_run run = {.step = step,
-                  .group_bytes = carnot_int8_group_bytes(step->tactic, &weights),
-                  .s = s,
-                  .workspace = (char*)workspace + s->tiles,
-                  .conv = call_of(conv, &s->geometry)};
-  run.conv.src = o->x;
-  run.conv.src_signed = o->is_signed;
-  run.conv.weights = step->constants[CARNOT_INTEGER_CONV_WEIGHTS];
-  run.conv.border = border;
-  run.conv.dst = o->y;
-  run.conv.epilogue = o->epilogue;
-  run.conv.epilogue.bias = bias;
-  carnot_executor_parallel(executor, conv->group * carnot_work_partition_count(&s->partition),
-                           conv_part, &run);
 }

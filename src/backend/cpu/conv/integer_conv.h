@@ -13,6 +13,23 @@ typedef struct carnot_integer_conv {
   int64_t group, channels, filters, taps;
 } carnot_integer_conv;
 
+// How it is computed, by its sizes alone: under every pixel of the window, over a padded image of
+// few channels (carnot_int8_image), or channel by channel.
+typedef enum carnot_integer_conv_form {
+  CARNOT_INTEGER_CONV_PIXELS,
+  CARNOT_INTEGER_CONV_IMAGE,
+  CARNOT_INTEGER_CONV_DEPTHWISE
+} carnot_integer_conv_form;
+carnot_integer_conv_form carnot_integer_conv_form_of(const carnot_integer_conv* conv);
+
+// Bytes of packed weights, and of those of one group.
+size_t carnot_integer_conv_bytes(const carnot_tactic* tactic, const carnot_integer_conv* conv);
+size_t carnot_integer_conv_group_bytes(const carnot_tactic* tactic,
+                                       const carnot_integer_conv* conv);
+// The convolution of one group; what operands hold is missing.
+carnot_conv2d_u8s8 carnot_integer_conv_call(const carnot_integer_conv* conv,
+                                            const carnot_window_geometry* geometry);
+
 // Constants of a prepared step: packed weights and their sums.
 enum { CARNOT_INTEGER_CONV_WEIGHTS, CARNOT_INTEGER_CONV_SUMS, CARNOT_INTEGER_CONV_CONSTANTS };
 
@@ -32,9 +49,9 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* conv,
 typedef struct carnot_integer_conv_state {
   carnot_window_geometry geometry;
   carnot_work_partition partition;
-  size_t border, tiles;  // of the workspace, behind the bias: bytes from its start
-  size_t part_bytes;     // of a part's tiles
-  size_t bytes;          // of the workspace, which begins at a multiple of 64
+  size_t border, image, tiles;  // of the workspace, behind the bias: bytes from its start
+  size_t part_bytes;            // of a part's tiles
+  size_t bytes;                 // of the workspace, which begins at a multiple of 64
 } carnot_integer_conv_state;
 
 // configure: |x| is channels-last, of any type whose strides are those of the bytes.
