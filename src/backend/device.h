@@ -10,7 +10,7 @@
 #include "backend/core_functions.h"
 #include "tactic/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 7 };
+enum { CARNOT_BACKEND_ABI = 8 };
 
 typedef struct carnot_backend carnot_backend;
 
@@ -81,6 +81,10 @@ struct carnot_backend {
   carnot_status* (*copy)(carnot_stream* queue, void* dst, const void* src, size_t bytes,
                          carnot_copy_kind kind);
   carnot_status* (*synchronize)(carnot_stream* queue);
+  // Begins in the background what libraries of |sources| (bit set of carnot_tactic_source) take
+  // long for. Settle ends that and what configuring steps began: before the steps are recorded.
+  void (*start_libraries)(carnot_device* device, uint32_t sources);
+  void (*settle)(carnot_device* device);
   // What rows run between the two goes into |graph| and is not executed. A graph that is there
   // already becomes the new one, which is cheap when the same steps came with other addresses or
   // sizes; NULL after an error.

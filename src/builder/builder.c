@@ -92,7 +92,6 @@ static carnot_status* select_and_lower(carnot_builder* builder, const carnot_ana
                                          .reports_progress = true};
   carnot_assignment assignment;
   CARNOT_TRY(carnot_choose_stored_types(builder, analysis));
-  CARNOT_TRY(carnot_leave_out_planners(builder, analysis, candidates));
   CARNOT_TRY(carnot_preplan(builder, analysis));
   CARNOT_TRY(carnot_select(builder, analysis, candidates, &request, &assignment));
   CARNOT_TRY(carnot_tuning_collect(builder, analysis, candidates, &assignment, tuning));

@@ -40,12 +40,11 @@ typedef struct carnot_builder {
   bool times_run;               // sets |run_ns| to the time of a run on the accelerator
   uint64_t run_ns;              // UINT64_MAX: it cannot be timed
   bool must_quantize;           // a layer with ranges was asked to compute in INT8
+  bool saw_results;             // of a run: those that are not finite were told
   bool is_last_lowering;        // what only lowering reads may go: candidates, originals of weights
   carnot_io_tensor *input_io, *output_io;  // by graph input and output
   // By value id: the type in which a float32 value is stored, INVALID for its own. NULL: all own.
   carnot_dtype* stored_types;
-  // By region: bit set of carnot_tactic_source that it does not ask. NULL: none.
-  const uint32_t* left_out;
 } carnot_builder;
 
 // ---- analysis/shape_inputs.c, analysis/profile.c ----

@@ -61,8 +61,11 @@ typedef struct carnot_plan_blob {
 } carnot_plan_blob;
 
 // Machine code of a generated program, which no weight changes.
+static inline bool carnot_packing_is_code(const char* packing) {
+  return packing && strncmp(packing, "cubin", 5) == 0;
+}
 static inline bool carnot_blob_is_code(const carnot_plan_blob* blob) {
-  return strncmp(blob->packing, "cubin", 5) == 0;
+  return carnot_packing_is_code(blob->packing);
 }
 // The user's weight, or made from such: what a stripped engine leaves out and refit supplies.
 static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {

@@ -129,6 +129,17 @@ static carnot_status* check_step(carnot_context* context, uint32_t index) {
   return NULL;
 }
 
+// While weights are copied.
+static void start_libraries(const carnot_context* context) {
+  uint32_t sources = 0;
+  for (uint32_t s = 0; s < context->plan->step_count; s++)
+    for (uint32_t i = 0; i < context->plan->steps[s].variant_count; i++)
+      sources |= context->steps[s].tactics[i]->sources;
+  if (context->device.stream)
+    carnot_session_backend(&context->device)
+        ->start_libraries(context->device.stream->device, sources);
+}
+
 static carnot_status* build_context(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   void *values, *bindings, *steps, *states, *locals;
@@ -144,6 +155,7 @@ static carnot_status* build_context(carnot_context* context) {
   context->bindings = bindings;
   context->steps = steps;
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(bind_step(context, i, states));
+  start_libraries(context);
   CARNOT_TRY(carnot_arena_try(&context->tables, context->max_locals + 1, sizeof(carnot_rt_value),
                               "values", &locals));
   context->locals = locals;

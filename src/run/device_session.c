@@ -43,6 +43,7 @@ void carnot_device_session_close(carnot_device_session* session, uint32_t step_c
   carnot_device* device = session->stream->device;
   const carnot_backend* backend = device->backend;
   carnot_run_arena_deinit(&session->run_arena);
+  backend->settle(device);
   carnot_status_free(backend->synchronize(session->stream));
   carnot_graph_cache_deinit(&session->graphs, session->stream, step_count);
   backend->free(device, session->arena);

@@ -277,6 +277,8 @@ carnot_status* carnot_context_resolve(carnot_context* context) {
     return context->addresses_changed ? place_all(context) : NULL;
   context->memory.in_resolve = true;
   carnot_status* status = resolve(context);
+  if (context->device.stream)  // after an error too: no thread works on when the process ends
+    carnot_session_backend(&context->device)->settle(context->device.stream->device);
   context->memory.in_resolve = false;
   context->resolved = status == NULL;
   return status;

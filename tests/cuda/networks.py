@@ -154,6 +154,14 @@ def depthwise(
     return net.model(net.add("Add", z, y))
 
 
+def depthwise_sequence(batch: int, channels: int, kernel: int, step: int, length: int, activation: str) -> onnx.ModelProto:
+    net = Net(x=[batch, 3, length])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1), net.weight(channels))
+    given = dict(group=channels, strides=[step], pads=[kernel // 2] * 2)
+    y = net.add("Conv", y, net.weight(channels, 1, kernel, scale=kernel**-0.5), net.weight(channels), **given)
+    return net.model(net.activate(y, activation))
+
+
 def branches(channels: int, kernel: int, step: int, group: int, side: int) -> onnx.ModelProto:
     """Convolutions of one input, and at stride 1 a normalized copy of it, summed."""
     net = Net(x=[2, 3, side, side + 1])

@@ -18,11 +18,11 @@ ALONE = "gemm_multistage_64x64=2:2,gemm_multistage_64x32=2.2:2.2"
 BEHIND = "gemm_multistage_64x64=2:5,gemm_multistage_64x32=2.2:2.2"
 
 
-def network() -> onnx.ModelProto:
+def network(scale: float = 1 / 8) -> onnx.ModelProto:
     net = Net(x=[1, 64, 7, 7])
     y = "x"
     for _ in range(3):
-        y = net.add("Conv", y, net.weight(64, 64, 1, 1, scale=1 / 8), net.weight(64))
+        y = net.add("Conv", y, net.weight(64, 64, 1, 1, scale=scale), net.weight(64))
         y = net.add("GroupNormalization", y, net.weight(64), net.weight(64), num_groups=8)
     return net.model(y)
 
@@ -63,6 +63,15 @@ def builder(stand_in: Device, tmp_path: pathlib.Path) -> Builder:
 def test_slower_in_the_engine_is_refused(builder: Builder) -> None:
     builder.build(ALONE)
     assert builder.tactics() == [TILES[0]] * 3
+
+
+@pytest.mark.parametrize("scale, told", [(1e4, True), (1 / 8, False)])
+def test_values_beyond_float16_are_told(builder: Builder, scale: float, told: bool) -> None:
+    onnx.save(network(scale), builder.model)
+    flags = ("build", builder.model, "--output", builder.plan, "--backend=cuda", "--fp16")
+    tactics = ",".join([*TILES, "cuda_group_norm"])
+    done = builder.device.run(*flags, CARNOT_FAKE_TIMES=ALONE, CARNOT_CUDA_TACTICS=tactics)
+    assert done.returncode == 0 and ("not finite" in done.stderr) == told, done.stderr
 
 
 def test_level_2_times_no_engine(builder: Builder) -> None:

@@ -16,6 +16,7 @@ from networks import (
     branches,
     channels_inside,
     depthwise,
+    depthwise_sequence,
     feed_forward,
     group_norm,
     heads,
@@ -69,6 +70,7 @@ DEPTHWISE_TILES = [
     *[(1, 48, (11, 1), 1, 13, ""), (2, 16, (1, 11), 1, 19, "Relu"), (1, 8, (5, 7), 2, 10, ""), (1, 128, 3, 1, 9, "")],
     *[(2, 72, 3, 2, 33, "HardSwish"), (1, 96, 5, 1, 5, "Relu"), (2, 56, 5, 2, 12, ""), (1, 72, (3, 7), 1, 22, "", 3)],
 ]
+DEPTHWISE_SEQUENCES = [(1, 256, 31, 1, 100, "Relu"), (3, 72, 5, 2, 57, "silu"), (2, 16, 3, 1, 9, "")]
 SQUEEZE = [
     ("GlobalAveragePool", 1, 32, 8, 111, "silu", "Sigmoid"),
     ("ReduceMean", 1, 144, 6, 56, "silu", "Sigmoid"),
@@ -89,6 +91,7 @@ HALF = [
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM),
     Case("group norm of 36 channels", functools.partial(group_norm, 2, 36, 3, 1, False), "cuda_norm"),
     *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
+    *cases("depthwise sequence", depthwise_sequence, "cuda_depthwise", DEPTHWISE_SEQUENCES),
     *cases("branches", branches, "cuda_", [(24, 3, 1, 1, 9), (16, 5, 2, 1, 12), (32, 5, 1, 32, 11)], ("cuda_pointwise_",)),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM_CLUSTER),
     *cases("squeeze", squeezed, "cuda_squeeze_excite", SQUEEZE),
@@ -184,7 +187,12 @@ def test_library(device: Device, case: Case, precision: str) -> str:
 @pytest.mark.concurrent
 @pytest.mark.parametrize("precision", HALF_TYPES)
 @pytest.mark.parametrize(
-    "case", cases("depthwise tiles", depthwise, "cuda_depthwise_tile", DEPTHWISE_TILES), ids=name_of
+    "case",
+    [
+        *cases("depthwise tiles", depthwise, "cuda_depthwise_tile", DEPTHWISE_TILES),
+        *cases("depthwise tiles of a sequence", depthwise_sequence, "cuda_depthwise_tile", DEPTHWISE_SEQUENCES),
+    ],
+    ids=name_of,
 )
 def test_depthwise_tiles(device: Device, case: Case, precision: str) -> str:
     return check(device, case, precision, CARNOT_CUDA_TACTICS=case.tactic)

@@ -58,6 +58,16 @@ def convolution(
     return net.model(net.activate(y, activation))
 
 
+def sequence(batch: int, channels: int, filters: int, length: int, kernel: int, step: int, activation: str) -> onnx.ModelProto:
+    """A convolution over [batch, channels, length]."""
+    net = Net(x=[batch, 3, length])
+    x = net.add("Conv", "x", net.weight(channels, 3, 1), net.weight(channels))
+    scale = (channels * kernel) ** -0.5
+    same = dict(strides=[step], pads=[kernel // 2] * 2)
+    y = net.add("Conv", x, net.weight(filters, channels, kernel, scale=scale), net.weight(filters), **same)
+    return net.model(net.activate(y, activation))
+
+
 def persistent_problems(rows: int, columns: int) -> tuple[list, list]:
     """Problems of the persistent kernels: output channels by 32, at least half as many tiles as multiprocessors."""
     gemms = [
@@ -117,6 +127,9 @@ def cases() -> Iterator[Case]:
         for make, shapes in zip((gemm, convolution), problems(kind, rows, columns)):
             for shape in shapes:
                 yield Case(f"{tactic} {kind} {shape}", functools.partial(make, *shape), tactic)
+        if kind != PINGPONG and rows >= 64:
+            shape = (2, 64, columns + 8, 2 * rows + 5, 5, 2, "Relu")
+            yield Case(f"{tactic} sequence {shape}", functools.partial(sequence, *shape), tactic)
 
 
 @pytest.mark.concurrent

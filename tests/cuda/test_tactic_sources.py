@@ -4,8 +4,10 @@ Needs the stand-in driver and a stand-in of cuBLASLt on the library path.
 """
 
 import json
+import os
 import pathlib
-from typing import NamedTuple
+import subprocess
+from typing import Callable, NamedTuple
 
 import onnx
 import pytest
@@ -93,6 +95,42 @@ def test_exec_takes_it_too(builder: Builder) -> None:
     done = builder.run("exec", f"--onnx={builder.model}", f"--saveEngine={builder.plan}", *flags)
     assert done.returncode == 0, done.stderr
     assert BUILT_IN in [layer["TacticName"] for layer in builder.inspect()["Layers"]], done.stderr
+
+
+@pytest.fixture
+def program(builder: Builder, tmp_path: pathlib.Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs an engine with a generated program where NVRTC is a library that lacks its functions."""
+    net = Net(x=[4, 16])
+    onnx.save(net.model(net.add("Sigmoid", net.add("Exp", "x"))), builder.model)
+    built = builder.run("build", builder.model, "--output", builder.plan, "--backend=cuda", XDG_CACHE_HOME=f"{tmp_path}/own")
+    assert built.returncode == 0 and builder.inspect()["Libraries"] == ["NVRTC"], built.stderr
+    for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"):
+        (tmp_path / name).symlink_to(pathlib.Path(os.environ["LD_LIBRARY_PATH"].split(":")[0]) / "libcublasLt.so.13")
+
+    def run(*flags: str, cache: str) -> subprocess.CompletedProcess[str]:
+        environment = dict(LD_LIBRARY_PATH=str(tmp_path), XDG_CACHE_HOME=f"{tmp_path}/{cache}")
+        return builder.run("bench", builder.plan, "--iterations=1", "--duration=0", *flags, **environment)
+
+    return run
+
+
+def test_programs_are_compiled_when_an_engine_is_loaded(program: Callable) -> None:
+    done = program(cache="none")
+    assert done.returncode and "NVRTC" in done.stderr, done.stderr
+
+
+def test_the_code_in_an_engine_runs_where_it_is_allowed(program: Callable) -> None:
+    assert program("--allowEngineCode", cache="none").returncode == 0
+
+
+def test_what_this_user_compiled_is_not_compiled_again(program: Callable, tmp_path: pathlib.Path) -> None:
+    assert program(cache="own").returncode == 0
+    for change in (lambda text: text[:-1], lambda text: text[:100] + b"x" + text[101:], lambda text: b""):
+        for file in (tmp_path / "own/carnot/programs").iterdir():
+            file.write_bytes(change(file.read_bytes()))
+        assert "NVRTC" in program(cache="own").stderr
+    (tmp_path / "own/carnot/programs").chmod(0o777)
+    assert "NVRTC" in program(cache="own").stderr
 
 
 # ---- pruning: a library stays in an engine when 1 ms of loading saves at least 1 ns of a run ----

@@ -5,11 +5,12 @@
 
 #include "api/runtime/measure.h"
 #include "carnot/runtime.h"
+#include "plugin/registry.h"
 
 carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context_config* config,
                                      carnot_context** out_context) {
   *out_context = NULL;
-  carnot_context_options options = {.isa = -1};
+  carnot_context_options options = {.isa = -1, .allow_code = carnot_plugin_engine_code_allowed()};
   carnot_executor* own = NULL;
   if (config) {
     options.executor = config->executor;

@@ -60,6 +60,11 @@ static bool is_rotated(const bench* b, uint32_t i) {
          !is_host(&c->problem.inputs[i]) && !(i < 64 && c->prepared.packed_inputs >> i & 1);
 }
 
+// Machine code stays in host memory.
+static bool is_code(const carnot_candidate* c, uint32_t constant) {
+  return carnot_packing_is_code(c->prepared.constants[constant].packing);
+}
+
 static size_t bytes_of(const carnot_operand* o) {
   return (size_t)carnot_dims_count(o->dims, o->rank) * (size_t)carnot_dtype_bits(o->format.dtype) /
          8;
@@ -93,7 +98,7 @@ static carnot_status* lay_out(bench* b, size_t* out_bytes) {
       at += padded(bytes);
   }
   for (uint32_t i = 0; i < c->prepared.constant_count; i++)
-    b->constants_bytes += padded(c->prepared.constants[i].bytes);
+    if (!is_code(c, i)) b->constants_bytes += padded(c->prepared.constants[i].bytes);
   b->copies = (int)carnot_min_i64(
       kMaxRepeats,
       1 + (int64_t)(kColdBytes / (b->constants_bytes ? b->constants_bytes : kColdBytes)));
@@ -116,9 +121,9 @@ static void set_constants(bench* b, int copy) {
                                .stream = b->stream};
   char* at = b->memory + b->constants_at + (size_t)copy * b->constants_bytes;
   for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
-    b->view.constants[i] = at;
+    b->view.constants[i] = is_code(c, i) ? c->prepared.constants[i].data : at;
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
-    at += padded(c->prepared.constants[i].bytes);
+    if (!is_code(c, i)) at += padded(c->prepared.constants[i].bytes);
   }
   for (uint32_t i = 0; i < c->problem.input_count; i++) {
     if (!is_rotated(b, i)) continue;
@@ -157,9 +162,13 @@ static carnot_status* open_bench(bench* b) {
       b->operands[i].data = b->memory + (size_t)b->operands[i].data;
   CARNOT_TRY(fill(b, bytes));
   set_constants(b, 0);
-  if (c->tactic->configure)
-    CARNOT_TRY(c->tactic->configure(&b->view, b->operands, b->operands + c->problem.input_count,
-                                    b->state, &workspace));
+  carnot_status* status =
+      c->tactic->configure
+          ? c->tactic->configure(&b->view, b->operands, b->operands + c->problem.input_count,
+                                 b->state, &workspace)
+          : NULL;
+  backend->settle(b->device);
+  CARNOT_TRY(status);
   return backend->alloc(b->device, workspace + 1, &b->workspace);
 }
 
@@ -211,6 +220,7 @@ carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* 
   carnot_stream* stream;
   uint64_t best_ns = UINT64_MAX;
   CARNOT_TRY(device->backend->stream_create(device, &stream));
+  stream->allow_code = true;  // this build's own
   for (size_t i = 0; i < count; i++) {
     carnot_candidate* c = &candidates[i];
     if (c->ns < best_ns) best_ns = c->ns;

@@ -1,6 +1,7 @@
 // Times whole engines on the accelerator.
 #include "builder/measure/engine_benchmark.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "builder/measure/timing_cache.h"
@@ -47,8 +48,35 @@ static carnot_status* set_input(carnot_engine_benchmark* benchmark, uint32_t ind
   return carnot_context_set_input_cell(benchmark->context, index, &cell);
 }
 
+// Warns once a build where float16 does not hold the values of a run.
+static void check_results(const carnot_engine_benchmark* benchmark) {
+  carnot_builder* builder = benchmark->builder;
+  const carnot_plan* plan = benchmark->engine->plan;
+  if (builder->saw_results || !builder->config->typing.f16) return;
+  builder->saw_results = true;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    if (plan->bindings[i].is_input) continue;
+    const carnot_rt_value* result = carnot_context_output(benchmark->context, i);
+    const carnot_tensor* t = &result->tensor;
+    if (result->kind != CARNOT_VALUE_TENSOR || !t->data || !carnot_dtype_is_float(t->dtype))
+      continue;
+    const int64_t count = carnot_tensor_count(t);
+    int64_t at = 0;
+    while (at < count && isfinite(carnot_load_f64(t->dtype, t->data, (size_t)at))) at++;
+    if (at == count) continue;
+    char message[256];
+    snprintf(message, sizeof(message),
+             "output %s holds numbers that are not finite, for made-up inputs and with layers in "
+             "float16: values may be beyond 65504, which --bf16 and float32 hold",
+             plan->bindings[i].name);
+    carnot_builder_warn(builder, message);
+    return;
+  }
+}
+
 static carnot_status* open_benchmark(carnot_builder* builder, carnot_engine_benchmark* benchmark) {
   const carnot_plan* plan = benchmark->engine->plan;
+  benchmark->builder = builder;
   CARNOT_TRY(open_context(builder, benchmark));
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (plan->bindings[i].is_input) CARNOT_TRY(set_input(benchmark, i));
@@ -82,6 +110,7 @@ carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, 
   *out_ns = UINT64_MAX;
   for (int i = -1; i < runs; i++) {  // the first records and warms up
     CARNOT_TRY(carnot_context_run_now(benchmark->context));
+    check_results(benchmark);
     benchmark->context->device.keep_tensors = true;
     uint64_t ns = benchmark->context->device.io_ns[1];
     if (i >= 0 && ns < *out_ns) *out_ns = ns;

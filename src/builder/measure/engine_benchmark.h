@@ -8,6 +8,7 @@
 typedef struct carnot_engine_benchmark {
   carnot_engine* engine;
   carnot_context* context;
+  carnot_builder* builder;
   carnot_arena inputs;  // generated values
 } carnot_engine_benchmark;
 

@@ -1,5 +1,5 @@
-// Builds cuDNN execution plans for all regions that ask for them in parallel before selection,
-// which is sequential and then finds them in the cache.
+// Builds cuDNN execution plans for all regions in parallel before selection, which is sequential
+// and then finds them in the cache.
 #include <stdlib.h>
 
 #include "backend/device.h"
@@ -16,15 +16,12 @@ static void preplan_part(void* arg, int64_t part) {
   problem->tactic->preplan(problem, (int)(part % CARNOT_PREPLAN_PARTS));
 }
 
-static carnot_status* add_region(carnot_builder* builder, const carnot_analysis* analysis,
-                                 uint32_t region, preplan_list* list) {
-  const carnot_region_facts* f = &analysis->regions[region];
-  const uint32_t asked =
-      builder->config->tactic_sources & ~(builder->left_out ? builder->left_out[region] : 0);
+static carnot_status* add_region(carnot_builder* builder, const carnot_region_facts* f,
+                                 preplan_list* list) {
   carnot_problem* problem = NULL;
   carnot_tactic_iterator tactics = carnot_tactics_for(&f->region, /*backend=*/true);
   for (const carnot_tactic* t; (t = carnot_tactic_next(&tactics));) {
-    if (!t->preplan || t->sources & ~asked) continue;
+    if (!t->preplan || t->sources & ~builder->config->tactic_sources) continue;
     if (!problem) {
       problem = CARNOT_NEW(builder->memory, carnot_problem);
       CARNOT_TRY(
@@ -46,7 +43,7 @@ carnot_status* carnot_preplan(carnot_builder* builder, const carnot_analysis* an
   carnot_status* status = NULL;
   const carnot_block_facts* main = &analysis->blocks[0];
   for (uint32_t i = 0; i < main->region_count && !status; i++)
-    status = add_region(builder, analysis, main->regions[i], &list);
+    status = add_region(builder, &analysis->regions[main->regions[i]], &list);
   carnot_executor* executor = builder->config->executor;
   if (!status && list.count) {
     double begin_ms = carnot_builder_now_ms();

@@ -140,13 +140,11 @@ static bool is_host_list(const selection* s, const carnot_region_facts* f) {
   return reads && carnot_region_makes_small_integers(s->builder, f);
 }
 
-static carnot_situation situation_of(const selection* s, uint32_t region, bool late) {
-  const carnot_region_facts* f = &s->analysis->regions[region];
-  const uint32_t* left_out = s->builder->left_out;
+static carnot_situation situation_of(const selection* s, const carnot_region_facts* f, bool late) {
   bool stays = late && late_stays_on_device(s, f);
   return (carnot_situation){
       .formats = s->out->formats,
-      .sources = s->request->sources & ~(left_out ? left_out[region] : 0),
+      .sources = s->request->sources,
       .is_shape_step = f->is_shape_step || (stays && carnot_region_reads_dims_only(f)),
       .guess_sizes = stays,
       .on_device = late ? stays : !is_host_list(s, f),
@@ -187,7 +185,7 @@ static carnot_status* choose(selection* s, uint32_t region) {
   const carnot_region_facts* f = &s->analysis->regions[region];
   carnot_assigned_region* out = &s->out->regions[region];
   *out = (carnot_assigned_region){.is_late = is_late(s, f)};
-  carnot_situation situation = situation_of(s, region, out->is_late);
+  carnot_situation situation = situation_of(s, f, out->is_late);
   CARNOT_TRY(
       carnot_enumerate(s->builder, s->analysis, s->candidates, region, &situation, &out->set));
   carnot_candidate_set* set = s->candidates->sets[out->set];

@@ -18,13 +18,6 @@ carnot_status* carnot_select(carnot_builder* builder, const carnot_analysis* ana
                              carnot_candidates* candidates, const carnot_select_request* request,
                              carnot_assignment* out) CARNOT_MUST_USE;
 
-// ---- near_limits.c ----
-
-// Chooses without the libraries that plan for long, and sets builder->left_out to them for regions
-// whose kernel is near the limit of the device. Only where tactics are timed on it.
-carnot_status* carnot_leave_out_planners(carnot_builder* builder, const carnot_analysis* analysis,
-                                         carnot_candidates* candidates) CARNOT_MUST_USE;
-
 // ---- guards.c ----
 
 // Where shapes vary, another candidate of the set may be faster at the least or the greatest shape:

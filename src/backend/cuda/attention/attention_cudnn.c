@@ -50,7 +50,7 @@ static uint64_t attention_cudnn_load_ns(const carnot_problem* problem,
                                         const carnot_prepared* prepared) {
   carnot_cuda_cudnn_key key;
   carnot_status* status = key_of(problem, prepared->params, &key);
-  uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(carnot_cuda_of(problem->device), &key);
+  uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(carnot_cuda_of(problem->device), &key, NULL);
   carnot_status_free(status);
   return ns;
 }
@@ -68,7 +68,7 @@ static const char* attention_cudnn_reject(carnot_problem* problem, char* reason,
   carnot_cuda_cudnn_plan* plan = NULL;
   carnot_cuda_cudnn_key key;
   carnot_status* status = key_of(problem, &p, &key);
-  if (!status) status = carnot_cuda_cudnn_find(cuda, &key, &plan);
+  if (!status) status = carnot_cuda_cudnn_find(cuda, &key, NULL, &plan);
   if (!status && plan->plan) return NULL;
   carnot_cuda_reject_reason(reason, size, status ? "%s" : "cuDNN has no engine for it",
                             status ? carnot_status_message(status) : "");
@@ -89,7 +89,7 @@ static carnot_status* attention_cudnn_shape(const carnot_step_view* step,
   carnot_cuda_cudnn_key key;
   *s = (cudnn_attention_state){.scale = p->scale};
   CARNOT_TRY(make_key(p, inputs, outputs, &key, &s->at));
-  CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, &s->plan));
+  CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, NULL, &s->plan));
   CARNOT_CHECK(s->plan->plan, UNSUPPORTED,
                "cuDNN %d has no engine for %lld heads of %d queries and %d keys of %d and %d",
                cuda->cudnn_version, (long long)s->at.heads, key.attention.call.queries,

@@ -30,17 +30,17 @@ carnot_status* carnot_cuda_conv_of_problem(const carnot_problem* problem,
 }
 
 const char* carnot_cuda_conv_read_packed(const carnot_problem* problem,
-                                         const carnot_epilogue_mask* mask, bool groups,
+                                         const carnot_epilogue_mask* mask, bool depthwise,
                                          carnot_cuda_conv* out, char* reason, size_t size) {
   const char* why = carnot_cuda_conv_read(problem, mask, out, reason, size);
   if (why) return why;
   const carnot_operand_desc x = carnot_cuda_conv_input(problem),
                             *w = &problem->inputs[out->weights];
-  if (x.rank != 4 || w->rank != 4)
+  if ((x.rank != 4 && !(depthwise && x.rank == 3)) || w->rank != x.rank)
     return carnot_cuda_reject_reason(reason, size, "rank %d", x.rank);
   if (w->format.dtype != x.format.dtype || !carnot_is_known(w))
     return "the weights are not constant";
-  if (!groups && out->problem.group != 1) return "groups";
+  if (!depthwise && out->problem.group != 1) return "groups";
   return NULL;
 }
 

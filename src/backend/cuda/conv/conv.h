@@ -29,10 +29,10 @@ const char* carnot_cuda_conv_read(const carnot_problem* problem, const carnot_ep
 carnot_status* carnot_cuda_conv_of_problem(const carnot_problem* problem,
                                            const carnot_epilogue_mask* mask,
                                            carnot_cuda_conv* out) CARNOT_MUST_USE;
-// carnot_cuda_conv_read for images [N,C,H,W] with constant weights of their type; of one group
-// unless |groups|.
+// carnot_cuda_conv_read for images [N,C,H,W] with constant weights of their type and one group;
+// |depthwise|: for sequences [N,C,L] too, of any groups.
 const char* carnot_cuda_conv_read_packed(const carnot_problem* problem,
-                                         const carnot_epilogue_mask* mask, bool groups,
+                                         const carnot_epilogue_mask* mask, bool depthwise,
                                          carnot_cuda_conv* out, char* reason, size_t size);
 // Asks for channels-last layout of the result and of the inputs from |first| on that are no
 // constants.

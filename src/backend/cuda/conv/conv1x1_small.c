@@ -42,7 +42,7 @@ static bool is_pointwise(const carnot_sliding_window* t) {
 static const char* conv1x1_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_conv c;
   const char* why =
-      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/false, &c, reason, size);
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*depthwise=*/false, &c, reason, size);
   if (why) return why;
   if (c.problem.casts) return "a cast precedes the convolution";
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0],

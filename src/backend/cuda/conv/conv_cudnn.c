@@ -11,6 +11,8 @@ _Static_assert((int)kEngines <= (int)CARNOT_PREPLAN_PARTS, "preplan builds the p
 
 typedef struct cudnn_params {
   int32_t fast_fp32, packed, choice;
+  int32_t fused;  // the graph has what kFused allows; else the convolution alone
+  carnot_cuda_cudnn_engine engine;
 } cudnn_params;
 
 typedef struct cudnn_state {
@@ -29,9 +31,6 @@ static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 static const carnot_epilogue_mask kFused = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/true,
                                             CARNOT_FUSED_BIT(RELU) | CARNOT_FUSED_BIT(SILU)},
                                   kUnfused = {.biases = CARNOT_EPILOGUE_ONE_BIAS};
-static const carnot_epilogue_mask* mask_of(carnot_dtype t) {
-  return is_half(t) ? &kFused : &kUnfused;
-}
 
 // ---- build ----
 
@@ -52,33 +51,42 @@ static carnot_status* make_key(const carnot_plan_node* node, const carnot_operan
   return NULL;
 }
 
+// The region with all that a graph of its type may fuse, or with bias and all else in the chain.
+static const char* read_conv(const carnot_problem* problem, bool fused, carnot_cuda_conv* out,
+                             char* reason, size_t size) {
+  const char* why = carnot_cuda_conv_read(problem, fused ? &kFused : &kUnfused, out, reason, size);
+  if (!why && !fused && out->bias != CARNOT_PLAN_NONE &&
+      !carnot_cuda_chain_add_bias(&out->chain, out->bias))
+    return "too many operands";
+  return why;
+}
+
 // The problem at the optimal sizes of the profile, as 16-bit floats.
-static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c,
+static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c, bool fused,
                              carnot_cuda_cudnn_key* out) {
   const carnot_operand_desc input = carnot_cuda_conv_input(problem);
   const carnot_layout last = CARNOT_LAYOUT_CHANNELS_LAST;
   const carnot_operand x = carnot_cuda_operand_of(&input, last),
                        w = carnot_cuda_operand_of(&problem->inputs[c->weights], last),
                        y = carnot_cuda_operand_of(&problem->outputs[0], last);
-  return make_key(carnot_conv_node(problem->region), &x, &w, &y, c, /*fused=*/true,
-                  problem->fast_fp32, out);
+  return make_key(carnot_conv_node(problem->region), &x, &w, &y, c, fused, problem->fast_fp32, out);
 }
 
-// Whether cuDNN has an engine, for the fused graph or for the convolution alone. True where
-// cuDNN cannot be asked.
-static bool has_engine(const carnot_problem* problem, const carnot_cuda_conv* c) {
+// Whether cuDNN has an engine for the fused graph, and else for the convolution alone.
+// *out_found is true where cuDNN cannot be asked.
+static bool has_fused_engine(const carnot_problem* problem, const carnot_cuda_conv* c,
+                             bool* out_found) {
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
   carnot_cuda_cudnn_key key;
   carnot_cuda_cudnn_plan* plan = NULL;
-  carnot_status* status = key_of(problem, c, &key);
-  if (!status) status = carnot_cuda_cudnn_find(cuda, &key, &plan);
-  if (!status && !plan->plan) {
-    key.conv.bias = key.conv.residual = key.conv.activation = 0;
-    status = carnot_cuda_cudnn_find(cuda, &key, &plan);
-  }
-  bool found = status || plan->plan;
+  carnot_status* status = key_of(problem, c, /*fused=*/true, &key);
+  if (!status) status = carnot_cuda_cudnn_find(cuda, &key, NULL, &plan);
+  const bool fused = status || plan->plan;
+  if (!fused) status = key_of(problem, c, /*fused=*/false, &key);
+  if (!fused && !status) status = carnot_cuda_cudnn_find(cuda, &key, NULL, &plan);
+  *out_found = status || plan->plan;
   carnot_status_free(status);
-  return found;
+  return fused;
 }
 
 static const char* cudnn_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -88,11 +96,9 @@ static const char* cudnn_reject(carnot_problem* problem, char* reason, size_t si
   const carnot_operand_desc input = carnot_cuda_conv_input(problem), *x = &input;
   bool half = is_half(x->format.dtype);
   carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_read(problem, mask_of(x->format.dtype), &c, reason, size);
+  const char* why = read_conv(problem, half, &c, reason, size);
   if (!why) why = carnot_cuda_not_float(x, reason, size);
   if (why) return why;
-  if (!half && c.bias != CARNOT_PLAN_NONE && !carnot_cuda_chain_add_bias(&c.chain, c.bias))
-    return "too many operands";
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_reject_reason(reason, size, "rank %d, takes 3 to 5", x->rank);
   const carnot_operand_desc* w = &problem->inputs[c.weights];
@@ -105,10 +111,12 @@ static const char* cudnn_reject(carnot_problem* problem, char* reason, size_t si
   if (!c.problem.casts) problem->inputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   if (c.residual != CARNOT_PLAN_NONE)
     problem->inputs[c.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  if (!has_engine(problem, &c))
+  bool found;
+  const bool fused = has_fused_engine(problem, &c, &found);
+  if (!found)
     return carnot_cuda_reject_reason(reason, size, "cuDNN %d has no engine for it",
                                      carnot_cuda_of(problem->device)->cudnn_version);
-  return NULL;
+  return fused ? NULL : read_conv(problem, /*fused=*/false, &c, reason, size);
 }
 
 static const char kTimings[] = "cuda_conv_cudnn";
@@ -127,12 +135,13 @@ static void cudnn_preplan(const carnot_problem* problem, int part) {
     return;
   const carnot_operand_desc x = carnot_cuda_conv_input(problem);
   if (!is_half(x.format.dtype) || x.rank < 3 || x.rank > 5 ||
-      carnot_cuda_conv_read(problem, mask_of(x.format.dtype), &c, reason, sizeof(reason)) ||
+      read_conv(problem, /*fused=*/true, &c, reason, sizeof(reason)) ||
       problem->inputs[c.weights].format.dtype != x.format.dtype ||
       !problem->inputs[c.weights].is_constant)
     return;
+  bool found;
   carnot_cuda_cudnn_key key;
-  carnot_status* status = key_of(problem, &c, &key);
+  carnot_status* status = key_of(problem, &c, has_fused_engine(problem, &c, &found), &key);
   int best;
   bool known =
       part && !status &&
@@ -146,12 +155,14 @@ static uint64_t cudnn_load_ns(const carnot_problem* problem, const carnot_prepar
   char reason[256];
   carnot_cuda_conv c;
   carnot_cuda_cudnn_key key;
-  const carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
-  if (!is_half(dtype) || carnot_cuda_conv_read(problem, mask_of(dtype), &c, reason, sizeof(reason)))
+  const cudnn_params* params = prepared->params;
+  if (!is_half(carnot_cuda_conv_input(problem).format.dtype) ||
+      read_conv(problem, params->fused, &c, reason, sizeof(reason)))
     return 0;
-  carnot_status* status = key_of(problem, &c, &key);
-  key.choice = ((const cudnn_params*)prepared->params)->choice;
-  uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(carnot_cuda_of(problem->device), &key);
+  carnot_status* status = key_of(problem, &c, params->fused, &key);
+  key.choice = params->choice;
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(cuda, &key, &params->engine);
   carnot_status_free(status);
   return ns;
 }
@@ -207,16 +218,16 @@ static carnot_status* cudnn_configure(const carnot_step_view* step, const carnot
   carnot_operand x;
   carnot_cuda_conv_cast cast;
   CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], y->format.dtype, &cast, &x));
-  bool fused = is_half(x.format.dtype);
+  const cudnn_params* params = step->params;
+  bool fused = params->fused && is_half(x.format.dtype);
   cudnn_state* s = state;
   carnot_cuda_conv c;
   for (;; fused = false) {
     CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, fused ? &kFused : &kUnfused, &c));
     carnot_cuda_cudnn_key key;
-    CARNOT_TRY(make_key(node, &x, &inputs[c.weights], y, &c, fused,
-                        ((const cudnn_params*)step->params)->fast_fp32, &key));
+    CARNOT_TRY(make_key(node, &x, &inputs[c.weights], y, &c, fused, params->fast_fp32, &key));
     CARNOT_TRY(check_operands(step, inputs, &x, y, &c, &key.conv.window));
-    key.choice = ((const cudnn_params*)step->params)->choice;
+    key.choice = params->choice;
     *s = (cudnn_state){.weights = c.weights,
                        .bias = CARNOT_PLAN_NONE,
                        .residual = c.residual,
@@ -225,12 +236,12 @@ static carnot_status* cudnn_configure(const carnot_step_view* step, const carnot
     if (fused) s->bias = c.bias;
     if (!fused && c.bias != CARNOT_PLAN_NONE)
       CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), UNSUPPORTED, "too many operands");
-    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, &s->plan));
+    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, fused == params->fused ? &params->engine : NULL,
+                                      &s->plan));
     if (s->plan->plan || !fused) break;
   }
-  bool packed = ((const cudnn_params*)step->params)->packed;
   CARNOT_CHECK(
-      s->plan->plan || !packed, UNSUPPORTED,
+      s->plan->plan || !params->packed, UNSUPPORTED,
       "cuDNN %d has no engine for a convolution of %lld channels, %lld filters, %lld groups",
       cuda->cudnn_version, (long long)s->window.channels, (long long)s->window.filters,
       (long long)s->window.groups);
@@ -238,7 +249,10 @@ static carnot_status* cudnn_configure(const carnot_step_view* step, const carnot
     CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_conv_direct_f32, &s->direct));
   *out_workspace_bytes = cast.bytes;
   if (s->plan->plan) *out_workspace_bytes += (size_t)s->plan->workspace_bytes;
-  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
+  // The engine has code for the chain behind the graph that it was built with.
+  carnot_step_view without_code = *step;
+  if (fused != params->fused) without_code.constant_count = 0;
+  return carnot_cuda_chain_shape(&without_code, &c.chain, inputs, outputs, &s->chain);
 }
 
 // ---- timing of the library's engines ----
@@ -289,7 +303,7 @@ static carnot_status* time_engines(const carnot_problem* problem, carnot_cuda_cu
   for (int i = 0; i < kEngines; i++) {
     carnot_cuda_cudnn_plan* plan;
     key.choice = i;
-    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, &plan));
+    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, NULL, &plan));
     if (plan->plan && plan->choice == i) plans[i] = plan;
   }
   engine_timing t = {.cuda = cuda};
@@ -303,10 +317,11 @@ static carnot_status* time_engines(const carnot_problem* problem, carnot_cuda_cu
 
 // The fastest engine for the optimal sizes; the timing cache keeps the times.
 static carnot_status* choose_engine(const carnot_problem* problem, const carnot_cuda_conv* c,
-                                    int32_t* out_choice) {
+                                    cudnn_params* out) {
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
   carnot_cuda_cudnn_key key;
-  CARNOT_TRY(key_of(problem, c, &key));
+  carnot_cuda_cudnn_plan* plan;
+  CARNOT_TRY(key_of(problem, c, out->fused, &key));
   uint64_t hash = timings_key(cuda, &key);
   int best = 0;
   const carnot_operand_desc x = carnot_cuda_conv_input(problem), *w = &problem->inputs[c->weights],
@@ -317,27 +332,35 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
                             key.conv.window.filters * 2, whole};
   if (!carnot_cuda_autotune_cached(problem, hash, kTimings, kEngines, &best))
     CARNOT_TRY(time_engines(problem, key, hash, bytes, &best));
-  *out_choice = best;
+  out->choice = key.choice = best;
+  CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, NULL, &plan));
+  out->engine = plan->engine;  // loading does not ask the heuristic
   return NULL;
 }
 
 static carnot_status* cudnn_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
-  carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
-  CARNOT_TRY(carnot_cuda_conv_of_problem(problem, mask_of(dtype), &c));
-  if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)
-    CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), INTERNAL, "too many operands");
+  char reason[256];
+  const carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
+  const bool half = is_half(dtype);
+  const cudnn_params* before = problem->previous ? problem->previous->params : NULL;
+  if (before && problem->previous->param_bytes != sizeof(*before)) before = NULL;
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(cudnn_params), "parameters", &params));
   cudnn_params* made = params;
-  *made = (cudnn_params){problem->fast_fp32, is_half(dtype), 0};
-  if (problem->previous && problem->previous->param_bytes == sizeof(*made))
-    *made = *(const cudnn_params*)problem->previous->params;
-  if (is_half(dtype) && problem->allow_timing)
-    CARNOT_TRY(choose_engine(problem, &c, &made->choice));
+  *made = (cudnn_params){.fast_fp32 = problem->fast_fp32, .packed = half, .fused = half};
+  if (before) *made = *before;
+  const char* why = read_conv(problem, made->fused, &c, reason, sizeof(reason));
+  bool found;
+  if (!why && half && !before && !has_fused_engine(problem, &c, &found)) {
+    made->fused = false;
+    why = read_conv(problem, /*fused=*/false, &c, reason, sizeof(reason));
+  }
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
+  if (half && problem->allow_timing) CARNOT_TRY(choose_engine(problem, &c, made));
   out->params = params;
   out->param_bytes = sizeof(cudnn_params);
-  if (is_half(dtype)) {
+  if (half) {
     CARNOT_TRY(carnot_cuda_conv_pack(&problem->inputs[c.weights], out));
     out->packed_inputs = 1ull << c.weights;
   }

@@ -45,7 +45,7 @@ static const char* reject_window(const carnot_sliding_window* t, char* reason, s
 static const char* stem_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_conv c;
   const char* why =
-      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/false, &c, reason, size);
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*depthwise=*/false, &c, reason, size);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0],
                             *w = &problem->inputs[c.weights];

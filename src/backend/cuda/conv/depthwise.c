@@ -18,7 +18,7 @@ static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*resid
 const char* carnot_cuda_depthwise_read(carnot_problem* problem, carnot_cuda_conv* out, char* reason,
                                        size_t size) {
   const char* why =
-      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/true, out, reason, size);
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*depthwise=*/true, out, reason, size);
   if (why) return why;
   if (out->problem.casts) return "a cast precedes the convolution";
   const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[out->weights];
@@ -45,7 +45,7 @@ carnot_status* carnot_cuda_depthwise_prepare(const carnot_problem* problem, carn
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
-  int64_t channels = w->dims[0], taps = w->dims[2] * w->dims[3];
+  int64_t channels = w->dims[0], taps = carnot_dims_count(w->dims + 2, w->rank - 2);
   void* memory;
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(channels * taps), 2, "packed weights", &memory));
   const uint16_t* from = w->tensor->data;
@@ -110,8 +110,9 @@ carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
   carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &t));
   int64_t count = carnot_dims_count(y->dims, y->rank);
-  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->format.dtype) && t.channels == t.filters &&
-                   t.channels % 8 == 0 && w->dims[0] == t.filters && w->dims[1] == 1 &&
+  CARNOT_CHECK((x->rank == 4 || x->rank == 3) && carnot_cuda_is_half(x->format.dtype) &&
+                   t.channels == t.filters && t.channels % 8 == 0 && w->dims[0] == t.filters &&
+                   w->dims[1] == 1 &&
                    step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
                    count < (int64_t)UINT32_MAX && carnot_cuda_is_channels_last(x) &&
                    carnot_cuda_is_channels_last(y),
@@ -120,19 +121,21 @@ carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
                (long long)t.channels, (long long)t.filters);
   CARNOT_TRY(carnot_cuda_conv_check_bias(&c, inputs, y, t.filters, /*alignment=*/16));
   *out_bias = c.bias;
+  // Of a sequence |t| has one row; here it is an image of one column: windows have any rows.
+  const int rows = x->rank == 3 ? 2 : 1, columns = x->rank == 3 ? 1 : 2, axes[2] = {rows, columns};
   *out = (carnot_cuda_depthwise_params){.count = count / 8,
                                         .images = (unsigned)t.n,
                                         .channels = (int)t.channels,
-                                        .rows = (int)t.out[1],
-                                        .columns = (int)t.out[2],
-                                        .in_rows = (int)t.in[1],
-                                        .in_columns = (int)t.in[2],
+                                        .rows = (int)t.out[rows],
+                                        .columns = (int)t.out[columns],
+                                        .in_rows = (int)t.in[rows],
+                                        .in_columns = (int)t.in[columns],
                                         .activation = (int)c.activation.kind,
                                         .low = c.activation.low,
                                         .high = c.activation.high};
   for (int d = 0; d < 2; d++) {
-    out->kernel[d] = (int)t.kernel[d + 1], out->step[d] = (int)t.step[d + 1];
-    out->dilation[d] = (int)t.dilation[d + 1], out->begin[d] = (int)t.begin[d + 1];
+    out->kernel[d] = (int)t.kernel[axes[d]], out->step[d] = (int)t.step[axes[d]];
+    out->dilation[d] = (int)t.dilation[axes[d]], out->begin[d] = (int)t.begin[axes[d]];
   }
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, out_chain);
 }

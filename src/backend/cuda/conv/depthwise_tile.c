@@ -71,8 +71,9 @@ static const char* tile_reject(carnot_problem* problem, char* reason, size_t siz
   carnot_cuda_conv c;
   const char* why = carnot_cuda_depthwise_read(problem, &c, reason, size);
   if (why) return why;
-  const int64_t columns = problem->inputs[c.weights].dims[3];
   const carnot_sliding_window* t = &c.problem.window;
+  if (t->rank == 1) return NULL;  // one column
+  const int64_t columns = problem->inputs[c.weights].dims[3];
   if (t->dilations[1] != 1 ||
       kernel_of(columns, t->strides[1], CARNOT_DTYPE_F16) == CARNOT_CUDA_KERNEL_NONE)
     return carnot_cuda_reject_reason(reason, size,

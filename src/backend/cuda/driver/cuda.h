@@ -110,6 +110,20 @@
     (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,             \
      cublasLtMatmulHeuristicResult_t*, int*))                                                     \
+  X(cublasLtMatmulAlgoGetIds,                                                                     \
+    (cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t,       \
+     cudaDataType_t, cudaDataType_t, int, int*, int*))                                            \
+  X(cublasLtMatmulAlgoInit,                                                                       \
+    (cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t,       \
+     cudaDataType_t, cudaDataType_t, int, cublasLtMatmulAlgo_t*))                                 \
+  X(cublasLtMatmulAlgoConfigGetAttribute,                                                         \
+    (const cublasLtMatmulAlgo_t*, cublasLtMatmulAlgoConfigAttributes_t, void*, size_t, size_t*))  \
+  X(cublasLtMatmulAlgoConfigSetAttribute,                                                         \
+    (cublasLtMatmulAlgo_t*, cublasLtMatmulAlgoConfigAttributes_t, const void*, size_t))           \
+  X(cublasLtMatmulAlgoCheck,                                                                      \
+    (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
+     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,                 \
+     cublasLtMatmulHeuristicResult_t*))                                                           \
   X(cublasLtMatmul,                                                                               \
     (cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,    \
      const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,       \
@@ -135,6 +149,9 @@ typedef struct carnot_cuda_library {
   char missing[256];
 } carnot_cuda_library;
 
+// A kernel of a generated program (program.c).
+typedef struct carnot_cuda_program carnot_cuda_program;
+
 enum { CARNOT_CUDA_CUDNN_HANDLES = 16 };  // threads that cuDNN plans for at once
 
 // One pointer per library function; the version functions, which return size_t, apart.
@@ -156,6 +173,7 @@ typedef struct carnot_cuda {
   size_t (*cublasLtGetVersion)(void);
   size_t (*cudnnGetVersion)(void);
   int driver_version, nvrtc_version, cudnn_version;
+  pthread_mutex_t library_mutex;  // guards the two
   carnot_cuda_library cublaslt_library, cudnn_library;
   CUdevice device;
   CUcontext context;
@@ -175,6 +193,11 @@ typedef struct carnot_cuda {
   size_t entry_count, entry_capacity;
   CUmodule* modules;
   size_t module_count, module_capacity;
+  // Programs to compile, those that are not loaded yet, and the threads that compile.
+  carnot_cuda_program *queued, *unsettled;
+  int compiler_count;
+  bool is_starting;         // a thread starts cuBLASLt
+  pthread_cond_t compiled;  // one of these is done
 } carnot_cuda;
 
 typedef struct carnot_cuda_stream {
@@ -207,6 +230,8 @@ carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) CARNOT_MUST_USE;
 // NULL where the library can be used, else what was found and what is required.
 const char* carnot_cuda_lacks_cublaslt(carnot_cuda* cuda);
 const char* carnot_cuda_lacks_cudnn(carnot_cuda* cuda);
+// Starts a library of |sources| that takes long in the background; settle waits for it.
+void carnot_cuda_start_libraries(carnot_device* device, uint32_t sources);
 // The processor's time that this thread has used.
 uint64_t carnot_cuda_thread_ns(void);
 uint64_t carnot_cuda_clock_ns(void);
@@ -227,14 +252,33 @@ carnot_status* carnot_cuda_load_family(carnot_cuda* cuda,
 // Source to machine code for the device's architecture, present or not; the caller frees it.
 carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char** out_cubin,
                                    size_t* out_bytes) CARNOT_MUST_USE;
-// The same, compiled once a process; the module keeps the bytes.
+// The same, compiled once a process and user (program_cache.c); the module keeps the bytes.
 carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
                                           const char** out_cubin,
                                           size_t* out_bytes) CARNOT_MUST_USE;
-// Kernel |name| of generated |source|: compiled, or found in the cache of this process. |cubin|:
-// machine code from the engine, used where the host allows it; may be NULL.
-carnot_status* carnot_cuda_program(carnot_cuda_stream* stream, const char* source, const char* name,
-                                   const void* cubin, CUfunction* out_function) CARNOT_MUST_USE;
+typedef struct carnot_cuda_program_text {
+  const char* source;  // with |kernel| (a literal) alone, or the whole
+  const char* kernel;
+  const char* whole;  // with all kernels, as the builder compiled it; may be |source|
+  const void* cubin;  // of the whole, from the engine; used where the host allows it; may be NULL
+} carnot_cuda_program_text;
+// A kernel, made once a process: from the engine's code, from what this user compiled before, or by
+// threads of the module while the caller goes on.
+carnot_status* carnot_cuda_program_begin(carnot_cuda_stream* stream,
+                                         const carnot_cuda_program_text* text,
+                                         carnot_cuda_program** out_program) CARNOT_MUST_USE;
+// Waits for the program. It must have been settled where a graph is being captured.
+carnot_status* carnot_cuda_program_end(carnot_cuda* cuda, carnot_cuda_program* program,
+                                       CUfunction* out_function) CARNOT_MUST_USE;
+// Waits for all programs that were begun and loads them; whoever runs one that failed gets the
+// error.
+void carnot_cuda_programs_settle(carnot_device* device);
+// Code in files of this user (program_cache.c). read: false where there is none; the caller frees
+// *out_code. write: nothing where it cannot be kept.
+bool carnot_cuda_program_cache_read(const char* arch, const char* source, char** out_code,
+                                    size_t* out_bytes);
+void carnot_cuda_program_cache_write(const char* arch, const char* source, const char* code,
+                                     size_t bytes);
 // Loads a fatbin or cubin as a module that lives as long as the device. The mutex is held by the
 // caller.
 carnot_status* carnot_cuda_load_image(carnot_cuda* cuda, const void* image,

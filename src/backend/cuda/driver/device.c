@@ -15,6 +15,7 @@ carnot_status* carnot_cuda_enter(carnot_cuda* cuda) {
 
 void carnot_cuda_device_close(carnot_device* device) {
   carnot_cuda* cuda = of(device);
+  carnot_cuda_programs_settle(device);
   if (cuda->lt) cuda->cublasLtDestroy(cuda->lt);
   if (cuda->cudnn_absent) cuda->cudnnBackendDestroyDescriptor(cuda->cudnn_absent);
   for (int i = 0; i < CARNOT_CUDA_CUDNN_HANDLES; i++)
@@ -25,7 +26,9 @@ void carnot_cuda_device_close(carnot_device* device) {
   for (size_t i = 0; i < 4; i++)
     if (libraries[i]) dlclose(libraries[i]);
   pthread_mutex_destroy(&cuda->mutex);
+  pthread_mutex_destroy(&cuda->library_mutex);
   pthread_cond_destroy(&cuda->cudnn_changed);
+  pthread_cond_destroy(&cuda->compiled);
   free(cuda->entries);
   free(cuda->modules);
   free(cuda);
@@ -38,7 +41,9 @@ carnot_status* carnot_cuda_device_open(int ordinal, const char* arch, carnot_dev
   carnot_cuda* cuda = memory;
   cuda->base.ordinal = ordinal;
   pthread_mutex_init(&cuda->mutex, NULL);
+  pthread_mutex_init(&cuda->library_mutex, NULL);
   pthread_cond_init(&cuda->cudnn_changed, NULL);
+  pthread_cond_init(&cuda->compiled, NULL);
   carnot_status* status = NULL;
   if (ordinal >= 0) {
     status = carnot_cuda_open_driver(cuda, ordinal);

@@ -100,6 +100,18 @@ carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) {
   return status;
 }
 
+// The first call that is about algorithms takes 130 ms: a part of the start.
+static void warm_blas(carnot_cuda* cuda) {
+  const cudaDataType_t half = CUDA_R_16F;
+  cublasLtMatmulAlgo_t unused;
+  int id, count = 0;
+  if (cuda->cublasLtMatmulAlgoGetIds(cuda->lt, CUBLAS_COMPUTE_32F, CUDA_R_32F, half, half, half,
+                                     half, 1, &id, &count) == CUBLAS_STATUS_SUCCESS &&
+      count)
+    cuda->cublasLtMatmulAlgoInit(cuda->lt, CUBLAS_COMPUTE_32F, CUDA_R_32F, half, half, half, half,
+                                 id, &unused);
+}
+
 static carnot_status* open_blas(carnot_cuda* cuda) {
   static const char* const kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
   cuda->blas = open_first(kNames);
@@ -117,6 +129,7 @@ static carnot_status* open_blas(carnot_cuda* cuda) {
   CARNOT_CHECK(cuda->cublasLtCreate(&cuda->lt) == CUBLAS_STATUS_SUCCESS, UNSUPPORTED,
                "cuBLASLt does not start on this device; engines built without it run GEMMs by "
                "built-in kernels");
+  warm_blas(cuda);
   return NULL;
 }
 
@@ -151,7 +164,7 @@ uint64_t carnot_cuda_clock_ns(void) { return read_ns(CLOCK_MONOTONIC); }
 // Tried once; a missing library stays missing.
 static const char* lacks(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*),
                          carnot_tactic_source source, carnot_cuda_library* library) {
-  pthread_mutex_lock(&cuda->mutex);
+  pthread_mutex_lock(&cuda->library_mutex);
   if (!library->tried) {
     uint64_t begin_ns = carnot_cuda_thread_ns();  // a cold disk is not the library's cost
     carnot_status* status = open(cuda);
@@ -161,7 +174,7 @@ static const char* lacks(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*)
     carnot_status_free(status);
     library->tried = true;
   }
-  pthread_mutex_unlock(&cuda->mutex);
+  pthread_mutex_unlock(&cuda->library_mutex);
   return library->missing[0] ? library->missing : NULL;
 }
 
@@ -170,6 +183,29 @@ const char* carnot_cuda_lacks_cublaslt(carnot_cuda* cuda) {
 }
 const char* carnot_cuda_lacks_cudnn(carnot_cuda* cuda) {
   return lacks(cuda, open_dnn, CARNOT_SOURCE_CUDNN, &cuda->cudnn_library);
+}
+
+static void* start_blas(void* arg) {
+  carnot_cuda* cuda = arg;
+  cuda->cuCtxSetCurrent(cuda->context);
+  carnot_cuda_lacks_cublaslt(cuda);
+  pthread_mutex_lock(&cuda->mutex);
+  cuda->is_starting = false;
+  pthread_cond_broadcast(&cuda->compiled);
+  pthread_mutex_unlock(&cuda->mutex);
+  return NULL;
+}
+
+void carnot_cuda_start_libraries(carnot_device* device, uint32_t sources) {
+  carnot_cuda* cuda = carnot_cuda_of(device);
+  pthread_t thread;
+  if (!(sources >> CARNOT_SOURCE_CUBLAS_LT & 1)) return;
+  pthread_mutex_lock(&cuda->mutex);
+  if (!cuda->is_starting && !cuda->lt && !pthread_create(&thread, NULL, start_blas, cuda)) {
+    pthread_detach(thread);
+    cuda->is_starting = true;
+  }
+  pthread_mutex_unlock(&cuda->mutex);
 }
 
 // "12.4" of 12040 (unit 1000), "9.19.0" of 91900 (10000).

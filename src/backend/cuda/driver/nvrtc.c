@@ -78,49 +78,18 @@ carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
     void* memory;
     CARNOT_TRY(carnot_calloc(1, sizeof(compiled), "machine code", &memory));
     made = memory;
-    carnot_status* status = carnot_cuda_compile(cuda, source, &made->cubin, &made->bytes);
-    if (status) free(made);
-    if (status) return status;
+    if (!carnot_cuda_program_cache_read(cuda->base.arch, source, &made->cubin, &made->bytes)) {
+      carnot_status* status = carnot_cuda_compile(cuda, source, &made->cubin, &made->bytes);
+      if (status) free(made);
+      if (status) return status;
+      carnot_cuda_program_cache_write(cuda->base.arch, source, made->cubin, made->bytes);
+    }
     pthread_mutex_lock(&cuda->mutex);
-    status = carnot_cuda_keep(cuda, key, made);
+    carnot_status* status = carnot_cuda_keep(cuda, key, made);
     pthread_mutex_unlock(&cuda->mutex);
     if (status) return status;
   }
   *out_cubin = made->cubin;
   *out_bytes = made->bytes;
   return NULL;
-}
-
-static carnot_status* make_program(carnot_cuda_stream* stream, const char* source,
-                                   const void* cubin, CUmodule* out_module) {
-  carnot_cuda* cuda = carnot_cuda_of(stream->base.device);
-  if (cubin && stream->base.allow_code) return carnot_cuda_load_image(cuda, cubin, out_module);
-  const char* made;
-  size_t bytes;
-  pthread_mutex_unlock(&cuda->mutex);
-  carnot_status* status = carnot_cuda_compile_cached(cuda, source, &made, &bytes);
-  pthread_mutex_lock(&cuda->mutex);
-  return status ? status : carnot_cuda_load_image(cuda, made, out_module);
-}
-
-static carnot_status* find_program(carnot_cuda_stream* stream, const char* source, const char* name,
-                                   const void* cubin, CUfunction* out_function) {
-  carnot_cuda* cuda = carnot_cuda_of(stream->base.device);
-  uint64_t key = carnot_hash(source, strlen(source), 29);
-  void** found = carnot_cuda_cached(cuda, key);
-  CUmodule module = found ? *found : NULL;
-  if (!module) {
-    CARNOT_TRY(make_program(stream, source, cubin, &module));
-    CARNOT_TRY(carnot_cuda_keep(cuda, key, module));
-  }
-  return carnot_cuda_check(cuda, cuda->cuModuleGetFunction(out_function, module, name), name);
-}
-
-carnot_status* carnot_cuda_program(carnot_cuda_stream* stream, const char* source, const char* name,
-                                   const void* cubin, CUfunction* out_function) {
-  carnot_cuda* cuda = carnot_cuda_of(stream->base.device);
-  pthread_mutex_lock(&cuda->mutex);
-  carnot_status* status = find_program(stream, source, name, cubin, out_function);
-  pthread_mutex_unlock(&cuda->mutex);
-  return status;
 }

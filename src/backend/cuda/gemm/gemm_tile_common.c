@@ -51,14 +51,17 @@ static const char* read_region(const carnot_problem* problem, carnot_cuda_gemm_t
   return NULL;
 }
 
+// Sequences are images of one row.
+static bool is_conv_rank(int rank) { return rank == 3 || rank == 4; }
+
 // ---- build ----
 
 static const char* reject_conv(carnot_problem* problem, const carnot_cuda_gemm_tile_region* p,
                                char* reason, size_t size) {
   const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[p->weights];
   const carnot_plan_node* node = &problem->region->nodes[0];
-  if (x->rank != 4 || w->rank != 4)
-    return carnot_cuda_reject_reason(reason, size, "rank %d", x->rank);
+  if (!is_conv_rank(x->rank) || w->rank != x->rank)
+    return carnot_cuda_reject_reason(reason, size, "rank %d, takes 3 and 4", x->rank);
   if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "groups";
   if (w->dims[1] % 8 || w->dims[0] % 8)
     return carnot_cuda_reject_reason(reason, size, "%lld channels to %lld, takes eights",
@@ -177,7 +180,8 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
   carnot_cuda_sliding_window v;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, &kEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights];
-  CARNOT_CHECK(x->rank == 4 && w->rank == 4, INVALID_ARGUMENT, "a convolution of rank %d", x->rank);
+  CARNOT_CHECK(is_conv_rank(x->rank) && w->rank == x->rank, INVALID_ARGUMENT,
+               "a convolution of rank %d", x->rank);
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &v));
   *parts = of_conv(&c);
   CARNOT_CHECK(w->dims[0] == v.filters && w->dims[1] == v.channels, INVALID_ARGUMENT,

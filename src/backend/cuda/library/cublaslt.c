@@ -29,6 +29,10 @@ static cudaDataType_t data_type(int32_t dtype) {
                                      : CUDA_R_16BF;
 }
 
+static cublasComputeType_t compute_type(const carnot_cuda_cublaslt_gemm* p) {
+  return p->type == CARNOT_DTYPE_F32 && p->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 static carnot_status* make_layout(carnot_cuda* cuda, cublasLtMatrixLayout_t* out,
                                   cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld,
                                   int64_t batch, int64_t stride) {
@@ -55,9 +59,7 @@ static cublasLtEpilogue_t epilogue_of(const carnot_cuda_cublaslt_gemm* p) {
 static carnot_status* describe(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* p,
                                carnot_cuda_cublaslt_plan* plan) {
   cudaDataType_t type = data_type(p->type);
-  cublasComputeType_t compute =
-      p->type == CARNOT_DTYPE_F32 && p->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  LT(cublasLtMatmulDescCreate(&plan->desc, compute, CUDA_R_32F));
+  LT(cublasLtMatmulDescCreate(&plan->desc, compute_type(p), CUDA_R_32F));
   cublasOperation_t op_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t op_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof(op_b)));
@@ -120,6 +122,55 @@ static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm
   return NULL;
 }
 
+// What an algorithm is made of.
+static const struct {
+  cublasLtMatmulAlgoConfigAttributes_t name;
+  size_t bytes;
+} kSettings[CARNOT_CUDA_CUBLASLT_SETTINGS] = {
+    {CUBLASLT_ALGO_CONFIG_ID, 4},
+    {CUBLASLT_ALGO_CONFIG_TILE_ID, 4},
+    {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4},
+    {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4},
+    {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4},
+    {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4},
+    {CUBLASLT_ALGO_CONFIG_STAGES_ID, 4},
+    {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2},
+    {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2},
+};
+
+static void read_settings(carnot_cuda* cuda, const cublasLtMatmulAlgo_t* algo,
+                          carnot_cuda_cublaslt_choice* out) {
+  out->has_settings = true;
+  for (int i = 0; i < CARNOT_CUDA_CUBLASLT_SETTINGS && out->has_settings; i++) {
+    size_t written;
+    out->has_settings = cuda->cublasLtMatmulAlgoConfigGetAttribute(
+                            algo, kSettings[i].name, &out->settings[i], kSettings[i].bytes,
+                            &written) == CUBLAS_STATUS_SUCCESS;
+  }
+}
+
+// The algorithm of the settings; false where the library does not take it for this GEMM.
+static bool restore(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* p,
+                    const carnot_cuda_cublaslt_choice* choice, carnot_cuda_cublaslt_plan* plan) {
+  const cudaDataType_t type = data_type(p->type);
+  if (!choice || !choice->has_settings ||
+      cuda->cublasLtMatmulAlgoInit(cuda->lt, compute_type(p), CUDA_R_32F, type, type, type, type,
+                                   choice->settings[0], &plan->algo) != CUBLAS_STATUS_SUCCESS)
+    return false;
+  for (int i = 1; i < CARNOT_CUDA_CUBLASLT_SETTINGS; i++)
+    if (cuda->cublasLtMatmulAlgoConfigSetAttribute(&plan->algo, kSettings[i].name,
+                                                   &choice->settings[i],
+                                                   kSettings[i].bytes) != CUBLAS_STATUS_SUCCESS)
+      return false;
+  cublasLtMatmulHeuristicResult_t result = {.workspaceSize = 0};
+  if (cuda->cublasLtMatmulAlgoCheck(cuda->lt, plan->desc, plan->b, plan->a, plan->c, plan->c,
+                                    &plan->algo, &result) != CUBLAS_STATUS_SUCCESS ||
+      result.workspaceSize > kWorkspaceBytes)
+    return false;
+  plan->workspace_bytes = result.workspaceSize;
+  return true;
+}
+
 static uint64_t hash_of(const carnot_cuda_cublaslt_gemm* gemm) {
   return carnot_hash(gemm, sizeof(*gemm), 41);
 }
@@ -128,6 +179,7 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cublaslt_ge
                                 const carnot_cuda_cublaslt_choice* choice,
                                 carnot_cuda_cublaslt_plan* plan) {
   CARNOT_TRY(describe(cuda, gemm, plan));
+  if (restore(cuda, gemm, choice, plan)) return NULL;
   cublasLtMatmulHeuristicResult_t results[kCandidates];
   int count;
   CARNOT_TRY(propose(cuda, gemm, plan, results, &count));
@@ -255,6 +307,7 @@ static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_cubl
                                     &best));
   }
   *out = (carnot_cuda_cublaslt_choice){.gemm = key, .version = version, .rank = (uint64_t)best + 1};
+  read_settings(cuda, &results[best].algo, out);
   return NULL;
 }
 

@@ -17,17 +17,22 @@ typedef enum carnot_cuda_cublaslt_activation {
   CARNOT_CUDA_CUBLASLT_GELU,  // the form by tanh
 } carnot_cuda_cublaslt_activation;
 
+enum { CARNOT_CUDA_CUBLASLT_SETTINGS = 9 };
+
 // The fastest algorithm of one GEMM, as an engine stores it; zeroed: none was timed.
 typedef struct carnot_cuda_cublaslt_choice {
-  uint64_t gemm;     // hash of the description
-  uint64_t version;  // of the library
-  uint64_t rank;     // in the order of that library's heuristic, from 1
+  uint64_t gemm;                                    // hash of the description
+  uint64_t version;                                 // of the library
+  uint64_t rank;                                    // in the order of its heuristic, from 1
+  int32_t has_settings;                             // what follows is known
+  int32_t settings[CARNOT_CUDA_CUBLASLT_SETTINGS];  // the algorithm's, in the order of cublaslt.c
 } carnot_cuda_cublaslt_choice;
 
 typedef struct carnot_cuda_cublaslt_plan carnot_cuda_cublaslt_plan;
 
-// By |choice| where it is for this GEMM and library version, else the first of the library's
-// heuristic. *out_plan is shared; UNSUPPORTED where the library has no algorithm.
+// By |choice| where it is for this GEMM and library version (by its settings without the library's
+// heuristic, which takes 130 ms the first time), else the first of the heuristic. *out_plan is
+// shared; UNSUPPORTED where the library has no algorithm.
 carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* gemm,
                                          const carnot_cuda_cublaslt_choice* choice,
                                          carnot_cuda_cublaslt_plan** out_plan) CARNOT_MUST_USE;

@@ -57,6 +57,34 @@ static carnot_status* describe_absent(carnot_cuda* cuda) {
 
 // ---- plans ----
 
+static const double kLargeFlops = 2e9;
+
+static double flops_of(const carnot_cuda_sliding_window* w) {
+  double flops = 2.0 * (double)w->n * (double)w->filters * (double)w->channels / (double)w->groups;
+  for (int d = 0; d < 3; d++) flops *= (double)w->out[d] * (double)w->kernel[d];
+  return flops;
+}
+
+// Small convolutions are not planned with engines that compile at run time: their plans take 50 to
+// 200 ms each, in a build and again when an engine is loaded, and gain some percent of a run. Nor,
+// where own kernels take the channels, with those that call cuBLASLt, whose start takes 200 ms.
+static bool is_slow_to_load(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t engine,
+                            const carnot_cuda_cudnn_key* key) {
+  cudnnBackendBehaviorNote_t notes[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+  int64_t found = 0;
+  if (key->kind != CARNOT_CUDA_CUDNN_CONV || flops_of(&key->conv.window) >= kLargeFlops ||
+      g->cuda->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                                        CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT,
+                                        &found, notes) != CUDNN_STATUS_SUCCESS)
+    return false;
+  const bool eights = key->conv.window.channels % 8 == 0 && key->conv.window.filters % 8 == 0;
+  for (int64_t i = 0; i < found && i < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; i++)
+    if (notes[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION ||
+        (notes[i] == CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY && eights))
+      return true;
+  return false;
+}
+
 // Engines that cut float32 short or give other bits each time are left out.
 static bool is_allowed(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t config,
                        const carnot_cuda_cudnn_key* key) {
@@ -70,8 +98,9 @@ static bool is_allowed(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t conf
     status = g->cuda->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                                CUDNN_TYPE_NUMERICAL_NOTE,
                                                CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &found, notes);
+  const bool is_slow = is_slow_to_load(g, engine, key);
   g->cuda->cudnnBackendDestroyDescriptor(engine);
-  if (status != CUDNN_STATUS_SUCCESS) return false;
+  if (status != CUDNN_STATUS_SUCCESS || is_slow) return false;
   bool exact = key->dtype == CARNOT_DTYPE_F32 && !key->fast;
   for (int64_t i = 0; i < found && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) {
     cudnnBackendNumericalNote_t n = notes[i];
@@ -114,6 +143,87 @@ static bool plan_of(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t config,
   return ok;
 }
 
+// ---- engines as they are stored ----
+
+// The number and the settings of the engine of |config|; zeroed where they cannot be read.
+static void read_engine(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t config,
+                        carnot_cuda_cudnn_engine* out) {
+  carnot_cuda* cuda = g->cuda;
+  cudnnBackendDescriptor_t engine = NULL, knobs[CARNOT_CUDA_CUDNN_KNOBS];
+  int64_t found = 0, count = 0;
+  int made = 0;
+  while (made < CARNOT_CUDA_CUDNN_KNOBS &&
+         cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[made]) ==
+             0)
+    made++;
+  bool ok =
+      made == CARNOT_CUDA_CUDNN_KNOBS &&
+      cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) == 0 &&
+      cuda->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &engine) == 0 &&
+      cuda->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                                     &found, &out->index) == 0 &&
+      cuda->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, CARNOT_CUDA_CUDNN_KNOBS, &count,
+                                     knobs) == 0 &&
+      count <= CARNOT_CUDA_CUDNN_KNOBS;
+  for (int64_t i = 0; i < count && ok; i++) {
+    cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_COUNTS;
+    ok = cuda->cudnnBackendGetAttribute(knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
+                                        CUDNN_TYPE_KNOB_TYPE, 1, &found, &type) == 0 &&
+         cuda->cudnnBackendGetAttribute(knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
+                                        CUDNN_TYPE_INT64, 1, &found, &out->knobs[i].value) == 0;
+    out->knobs[i].type = type;
+  }
+  out->version = cuda->cudnn_version;
+  out->knob_count = (int32_t)count;
+  if (!ok) *out = (carnot_cuda_cudnn_engine){0};
+  if (engine) cuda->cudnnBackendDestroyDescriptor(engine);
+  for (int i = 0; i < made; i++) cuda->cudnnBackendDestroyDescriptor(knobs[i]);
+}
+
+// The plan of a stored engine; false where this library does not take it for |ops|.
+static bool restore(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
+                    const carnot_cuda_cudnn_key* key, const carnot_cuda_cudnn_engine* stored,
+                    carnot_cuda_cudnn_plan* out) {
+  if (!stored || stored->version != g->cuda->cudnn_version || stored->knob_count < 0 ||
+      stored->knob_count > CARNOT_CUDA_CUDNN_KNOBS)
+    return false;
+  cudnnBackendDescriptor_t engine = carnot_cuda_cudnn_make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR),
+                           knobs[CARNOT_CUDA_CUDNN_KNOBS];
+  carnot_cuda_cudnn_set(g, engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                        1, &ops);
+  carnot_cuda_cudnn_set(g, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                        &stored->index);
+  if (g->cuda->cudnn_absent)
+    carnot_cuda_cudnn_set(g, engine, CUDNN_ATTR_ENGINE_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                          &g->cuda->cudnn_absent);
+  carnot_cuda_cudnn_finish(g, engine);
+  for (int i = 0; i < stored->knob_count; i++) {
+    const cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)stored->knobs[i].type;
+    knobs[i] = carnot_cuda_cudnn_make(g, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    carnot_cuda_cudnn_set(g, knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                          &type);
+    carnot_cuda_cudnn_set(g, knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1,
+                          &stored->knobs[i].value);
+    carnot_cuda_cudnn_finish(g, knobs[i]);
+  }
+  cudnnBackendDescriptor_t config = carnot_cuda_cudnn_make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  carnot_cuda_cudnn_set(g, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                        &engine);
+  if (stored->knob_count)
+    carnot_cuda_cudnn_set(g, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                          CUDNN_TYPE_BACKEND_DESCRIPTOR, stored->knob_count, knobs);
+  carnot_cuda_cudnn_finish(g, config);
+  const bool ok =
+      g->status == CUDNN_STATUS_SUCCESS && is_allowed(g, config, key) && plan_of(g, config, out);
+  g->status = CUDNN_STATUS_SUCCESS;
+  if (ok) out->engine = *stored, out->choice = key->choice;
+  return ok;
+}
+
+// ---- plans by the heuristic ----
+
 static bool search(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
                    cudnnBackendHeurMode_t mode, const carnot_cuda_cudnn_key* key,
                    carnot_cuda_cudnn_plan* out) {
@@ -141,6 +251,7 @@ static bool search(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
     for (int64_t i = 0; i < found && i < CARNOT_CUDA_CUDNN_CONFIGS && !ok; i++) {
       out->choice = (int32_t)((key->choice + i) % found);
       ok = is_allowed(g, configs[out->choice], key) && plan_of(g, configs[out->choice], out);
+      if (ok) read_engine(g, configs[out->choice], &out->engine);
     }
   for (int i = 0; i < made; i++) g->cuda->cudnnBackendDestroyDescriptor(configs[i]);
   return ok;
@@ -148,7 +259,8 @@ static bool search(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
 
 // A NULL plan where the library has no engine for it.
 static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
-                                cudnnHandle_t* handle, carnot_cuda_cudnn_plan* out) {
+                                const carnot_cuda_cudnn_engine* engine, cudnnHandle_t* handle,
+                                carnot_cuda_cudnn_plan* out) {
   if (cuda->base.ordinal >= 0) {
     CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
     uint64_t begin_ns = carnot_cuda_clock_ns();
@@ -161,7 +273,8 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cudnn_key* 
   uint64_t begin_ns = carnot_cuda_thread_ns();
   carnot_cuda_cudnn_graph g = {.cuda = cuda, .handle = *handle};
   cudnnBackendDescriptor_t ops = carnot_cuda_cudnn_operations(&g, key);
-  if (g.status == CUDNN_STATUS_SUCCESS && !search(&g, ops, CUDNN_HEUR_MODE_A, key, out)) {
+  if (g.status == CUDNN_STATUS_SUCCESS && !restore(&g, ops, key, engine, out) &&
+      !search(&g, ops, CUDNN_HEUR_MODE_A, key, out)) {
     g.status = CUDNN_STATUS_SUCCESS;
     search(&g, ops, CUDNN_HEUR_MODE_FALLBACK, key, out);
   }
@@ -184,12 +297,14 @@ static int32_t take_handle(carnot_cuda* cuda) {
 }
 
 static carnot_status* make_kept(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                const carnot_cuda_cudnn_engine* engine,
                                 carnot_cuda_cudnn_plan* plan) {
   if (cuda->base.ordinal < 0 && !cuda->cudnn_absent) CARNOT_TRY(describe_absent(cuda));
   plan->state = CARNOT_CUDA_CUDNN_IN_WORK;
   plan->handle = take_handle(cuda);
   pthread_mutex_unlock(&cuda->mutex);
-  carnot_status* status = make_plan(cuda, key, &cuda->cudnn_handles[plan->handle].handle, plan);
+  carnot_status* status =
+      make_plan(cuda, key, engine, &cuda->cudnn_handles[plan->handle].handle, plan);
   pthread_mutex_lock(&cuda->mutex);
   cuda->cudnn_handles[plan->handle].is_busy = false;
   plan->state = status ? CARNOT_CUDA_CUDNN_UNMADE : CARNOT_CUDA_CUDNN_MADE;
@@ -197,11 +312,15 @@ static carnot_status* make_kept(carnot_cuda* cuda, const carnot_cuda_cudnn_key* 
   return status;
 }
 
-enum { kKeySeed = 43 };
+static uint64_t hash_of(const carnot_cuda_cudnn_key* key, const carnot_cuda_cudnn_engine* engine) {
+  const uint64_t hash = carnot_hash(key, sizeof(*key), 43);
+  return engine ? carnot_hash(engine, sizeof(*engine), hash) : hash;
+}
 
 static carnot_status* place_of(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                               const carnot_cuda_cudnn_engine* engine,
                                carnot_cuda_cudnn_plan** out) {
-  uint64_t hash = carnot_hash(key, sizeof(*key), kKeySeed);
+  const uint64_t hash = hash_of(key, engine);
   void** found = carnot_cuda_cached(cuda, hash);
   *out = found ? *found : NULL;
   if (found) return NULL;
@@ -214,21 +333,24 @@ static carnot_status* place_of(carnot_cuda* cuda, const carnot_cuda_cudnn_key* k
 }
 
 carnot_status* carnot_cuda_cudnn_find(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                      const carnot_cuda_cudnn_engine* engine,
                                       carnot_cuda_cudnn_plan** out_plan) {
   pthread_mutex_lock(&cuda->mutex);
   carnot_cuda_cudnn_plan* plan;
-  carnot_status* status = place_of(cuda, key, &plan);
+  carnot_status* status = place_of(cuda, key, engine, &plan);
   while (!status && plan->state == CARNOT_CUDA_CUDNN_IN_WORK)
     pthread_cond_wait(&cuda->cudnn_changed, &cuda->mutex);
-  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = make_kept(cuda, key, plan);
+  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE)
+    status = make_kept(cuda, key, engine, plan);
   pthread_mutex_unlock(&cuda->mutex);
   *out_plan = status ? NULL : plan;
   return status;
 }
 
-uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key) {
+uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                   const carnot_cuda_cudnn_engine* engine) {
   pthread_mutex_lock(&cuda->mutex);
-  void** found = carnot_cuda_cached(cuda, carnot_hash(key, sizeof(*key), kKeySeed));
+  void** found = carnot_cuda_cached(cuda, hash_of(key, engine));
   const carnot_cuda_cudnn_plan* plan = found ? *found : NULL;
   uint64_t ns = plan && plan->state == CARNOT_CUDA_CUDNN_MADE ? plan->made_ns : 0;
   pthread_mutex_unlock(&cuda->mutex);
@@ -238,8 +360,8 @@ uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_ke
 void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key) {
   pthread_mutex_lock(&cuda->mutex);
   carnot_cuda_cudnn_plan* plan;
-  carnot_status* status = place_of(cuda, key, &plan);
-  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = make_kept(cuda, key, plan);
+  carnot_status* status = place_of(cuda, key, NULL, &plan);
+  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = make_kept(cuda, key, NULL, plan);
   pthread_mutex_unlock(&cuda->mutex);
   carnot_status_free(status);  // whoever needs the plan gets the error
 }

@@ -7,8 +7,20 @@
 enum { CARNOT_CUDA_CUDNN_CONFIGS = 32 };
 static const int64_t kCarnotCudaDnnWorkspace = 256 << 20;  // most workspace bytes of a plan
 
+// An engine of one version of the library with its settings, as an engine file stores it;
+// zeroed: unknown.
+enum { CARNOT_CUDA_CUDNN_KNOBS = 16 };
+typedef struct carnot_cuda_cudnn_engine {
+  int32_t version, knob_count;
+  int64_t index;
+  struct {
+    int64_t type, value;
+  } knobs[CARNOT_CUDA_CUDNN_KNOBS];
+} carnot_cuda_cudnn_engine;
+
 typedef struct carnot_cuda_cudnn_plan {
   cudnnBackendDescriptor_t plan;  // NULL where the library has no engine
+  carnot_cuda_cudnn_engine engine;
   int64_t workspace_bytes;
   uint64_t made_ns;  // processor's time of making it, and the time of the first run's call
   bool has_run;
@@ -17,13 +29,17 @@ typedef struct carnot_cuda_cudnn_plan {
   enum { CARNOT_CUDA_CUDNN_UNMADE, CARNOT_CUDA_CUDNN_IN_WORK, CARNOT_CUDA_CUDNN_MADE } state;
 } carnot_cuda_cudnn_plan;
 
-// The plan of |key|, built once and owned by the module. For an absent device it is built
-// without a handle (from cuDNN 9.8 on; older versions: UNSUPPORTED). Any thread; waits for a
-// plan that another thread is building.
+// The plan of |key|, built once and owned by the module: with |engine| where it is not NULL and of
+// this version of the library, which saves its heuristic (200 ms the first time), else by the
+// heuristic. For an absent device it is built without a handle (from cuDNN 9.8 on; older versions:
+// UNSUPPORTED). Any thread; waits for a plan that another thread is building.
 carnot_status* carnot_cuda_cudnn_find(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                      const carnot_cuda_cudnn_engine* engine,
                                       carnot_cuda_cudnn_plan** out_plan) CARNOT_MUST_USE;
-// Time to build the plan of |key| when an engine is loaded; 0 where it was not built.
-uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key);
+// Time to build the plan of |key| with |engine| (may be NULL) when an engine is loaded; 0 where it
+// was not built.
+uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                   const carnot_cuda_cudnn_engine* engine);
 // Makes the plan of |key| unless somebody did or does: find will have it. Any thread.
 void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key);
 // Runs |plan| over |count| tensors; the first time its kernels are loaded.

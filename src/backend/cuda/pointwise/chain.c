@@ -216,6 +216,23 @@ static const void* cubin_of(const carnot_step_view* step) {
   return step->constant_count ? step->constants[step->constant_count - 1] : NULL;
 }
 
+// The engine's code has all kernels; what is compiled now has the one that is run.
+static carnot_status* begin_program(const carnot_step_view* step, const carnot_cuda_chain* chain,
+                                    carnot_dtype* types, const char* kernel,
+                                    carnot_cuda_program** out) {
+  void* memory;
+  CARNOT_TRY(carnot_calloc(2, CARNOT_CUDA_CHAIN_SOURCE_BYTES, "source", &memory));
+  char *whole = memory, *alone = whole + CARNOT_CUDA_CHAIN_SOURCE_BYTES;
+  const char* why = carnot_cuda_chain_source(step->region, chain, types, NULL, whole);
+  if (!why) why = carnot_cuda_chain_source(step->region, chain, types, kernel, alone);
+  const carnot_cuda_program_text text = {
+      .source = alone, .kernel = kernel, .whole = whole, .cubin = cubin_of(step)};
+  carnot_status* status = why ? CARNOT_ERROR(INVALID_MODEL, "%s", why)
+                              : carnot_cuda_program_begin(carnot_cuda_stream_of(step), &text, out);
+  free(memory);
+  return status;
+}
+
 carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carnot_cuda_chain* chain,
                                        const carnot_operand* inputs, const carnot_operand* outputs,
                                        carnot_cuda_chain_state* out) {
@@ -245,24 +262,19 @@ carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carno
                CARNOT_CUDA_CHAIN_RANK);
   out->params.count = carnot_dims_count(outputs[0].dims, outputs[0].rank);
   const char* kernel = choose_kernel(&a, from, outputs, out);
-  void* text;
-  CARNOT_TRY(carnot_calloc(1, CARNOT_CUDA_CHAIN_SOURCE_BYTES, "source", &text));
-  const char* why = carnot_cuda_chain_source(step->region, chain, types, text);
-  carnot_status* status = why ? CARNOT_ERROR(INVALID_MODEL, "%s", why)
-                              : carnot_cuda_program(carnot_cuda_stream_of(step), text, kernel,
-                                                    cubin_of(step), &out->function);
-  free(text);
-  return status;
+  return begin_program(step, chain, types, kernel, &out->program);
 }
 
 carnot_status* carnot_cuda_chain_run(const carnot_step_view* step, carnot_cuda_chain_state* state,
                                      const carnot_operand* inputs, const carnot_operand* outputs) {
-  if (!state->function) return NULL;
+  if (!state->program) return NULL;
+  CUfunction function;
+  CARNOT_TRY(carnot_cuda_program_end(carnot_cuda_of_step(step), state->program, &function));
   for (int k = 0; k < state->input_count; k++)
     state->params.x[k] =
         state->operand[k] == kOutput ? outputs[0].data : inputs[state->operand[k]].data;
   for (int k = 0; k < state->output_count; k++) state->params.y[k] = outputs[k].data;
   const int64_t grid[3] = {state->blocks, 1, 1};
   return (state->any ? carnot_cuda_launch_after : carnot_cuda_launch)(
-      step, state->function, grid, CARNOT_CUDA_THREADS, &state->params);
+      step, function, grid, CARNOT_CUDA_THREADS, &state->params);
 }

@@ -42,7 +42,7 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
                                          carnot_prepared* out) CARNOT_MUST_USE;
 
 typedef struct carnot_cuda_chain_state {
-  CUfunction function;
+  carnot_cuda_program* program;
   int64_t blocks;
   bool any;  // the program for any strides
   uint8_t

@@ -172,9 +172,9 @@ static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
   put(w, "}\n");
 }
 
-// One element a thread, of operands in the order of the output and of operands of any strides.
-static void put_kernels_of_one(writer* w, const carnot_cuda_chain* chain,
-                               const carnot_dtype* types) {
+// One element a thread, of operands in the order of the output or of operands of |any| strides.
+static void put_kernel_of_one(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types,
+                              bool any) {
   uint32_t n = chain->input_count, m = chain->output_count;
   // The program for any strides is launched after all before it: with wait_for_previous in it,
   // NVRTC 13 gave code that read at wild addresses (bool operands of four axes, sm_90).
@@ -191,26 +191,28 @@ static void put_kernels_of_one(writer* w, const carnot_cuda_chain* chain,
       "%% (u32)p.dims[d]) : rest %% p.dims[d];\n    rest = p.count < 0x7fffffff ? (i64)((u32)rest "
       "/ "
       "(u32)p.dims[d]) : rest / p.dims[d];\n    to += c * p.dst[d];\n"};
-  for (int any = 0; any < 2; any++) {
-    put(w, "extern \"C\" __global__ void ");
-    put(w, kHeads[any], 0);
-    for (uint32_t k = 0; any && k < n; k++) put(w, "    at[%u] += c * p.src[%u][d];\n", k, k);
-    // A short innermost axis is walked by one thread: the index is computed once.
-    if (any) put(w, "  }\n  for (int e = 0; e < p.last; e++) {\n");
-    for (uint32_t k = 0; any && k < n; k++)
-      put(w, "    if (e) at[%u] += p.src[%u][p.rank];\n", k, k);
-    if (any) put(w, "    if (e) to += p.dst[p.rank];\n");
-    put(w, "  compute(");
-    for (uint32_t k = 0; k < n; k++)
-      put(w, any ? "%sload(((const %s*)p.x[%u])[at[%u]])" : "%sload(((const %s*)p.x[%u])[AT(%u)])",
-          k ? ", " : "", storage_type(types[chain->inputs[k]]), k, k);
-    for (uint32_t k = 0; k < m; k++)
-      put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", storage_type(types[chain->outputs[k]]), k);
-    put(w, any ? ");\n  }\n}\n" : ");\n}\n");
-  }
+  put(w, "extern \"C\" __global__ void ");
+  put(w, kHeads[any], 0);
+  for (uint32_t k = 0; any && k < n; k++) put(w, "    at[%u] += c * p.src[%u][d];\n", k, k);
+  // A short innermost axis is walked by one thread: the index is computed once.
+  if (any) put(w, "  }\n  for (int e = 0; e < p.last; e++) {\n");
+  for (uint32_t k = 0; any && k < n; k++) put(w, "    if (e) at[%u] += p.src[%u][p.rank];\n", k, k);
+  if (any) put(w, "    if (e) to += p.dst[p.rank];\n");
+  put(w, "  compute(");
+  for (uint32_t k = 0; k < n; k++)
+    put(w, any ? "%sload(((const %s*)p.x[%u])[at[%u]])" : "%sload(((const %s*)p.x[%u])[AT(%u)])",
+        k ? ", " : "", storage_type(types[chain->inputs[k]]), k, k);
+  for (uint32_t k = 0; k < m; k++)
+    put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", storage_type(types[chain->outputs[k]]), k);
+  put(w, any ? ");\n  }\n}\n" : ");\n}\n");
 }
 
-static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types) {
+static bool is_wanted(const char* kernel, const char* name) {
+  return !kernel || strcmp(kernel, name) == 0;
+}
+
+static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types,
+                        const char* kernel) {
   put(w,
       "struct params { const void* x[%d]; void* y[%d]; i64 count; i64 dims[%d]; i64 src[%d][%d]; "
       "i64 dst[%d]; int rank; int kind[%d]; int inner[%d]; int size[%d]; int last; };\n"
@@ -221,12 +223,13 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
   put(w,
       "#define AT(k) (p.kind[k] == 0 ? i : p.kind[k] == 1 ? 0 : p.kind[k] == 2 ? i / p.inner[k] %% "
       "p.size[k] : i / p.inner[k] * p.size[k] + i %% p.size[k])\n");
-  put_kernel_of_four(w, chain, types);
-  put_kernels_of_one(w, chain, types);
+  if (is_wanted(kernel, "program_four")) put_kernel_of_four(w, chain, types);
+  if (is_wanted(kernel, "program_flat")) put_kernel_of_one(w, chain, types, /*any=*/false);
+  if (is_wanted(kernel, "program_any")) put_kernel_of_one(w, chain, types, /*any=*/true);
 }
 
 const char* carnot_cuda_chain_source(const carnot_region* region, const carnot_cuda_chain* chain,
-                                     carnot_dtype* types, char* text) {
+                                     carnot_dtype* types, const char* kernel, char* text) {
   writer w = {.text = text};
   put(&w, "%s\n", carnot_cuda_prelude);
   writer body = {.text = calloc(1, CARNOT_CUDA_CHAIN_SOURCE_BYTES)};
@@ -250,7 +253,7 @@ const char* carnot_cuda_chain_source(const carnot_region* region, const carnot_c
       put(&w, "  y%u = store_as<%s>::of(v%u);\n", k, storage_type(types[chain->outputs[k]]),
           chain->outputs[k]);
     put(&w, "}\n");
-    put_kernels(&w, chain, types);
+    put_kernels(&w, chain, types, kernel);
     if (w.at >= CARNOT_CUDA_CHAIN_SOURCE_BYTES) why = "the program is too long";
   }
   free(body.text);
@@ -282,5 +285,5 @@ const char* carnot_cuda_chain_problem_source(const carnot_problem* problem,
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++) types[i] = problem->inputs[i].format.dtype;
   if (chain->acc != CARNOT_PLAN_NONE) types[chain->acc] = acc_dtype;
-  return carnot_cuda_chain_source(problem->region, chain, types, text);
+  return carnot_cuda_chain_source(problem->region, chain, types, /*kernel=*/NULL, text);
 }
