@@ -3,7 +3,8 @@
 // All values that may be BF16 are proposed. A region whose tactics do not take its operands so gets
 // its results back in float32, or its inputs, or both; that is repeated until every region has a
 // tactic. Element-wise regions and those that move data store BF16 only where they read it: the
-// rounding then is that of the GEMMs and convolutions on either side, which compute in BF16.
+// rounding then is that of the GEMMs and convolutions on either side, which compute in BF16. Norms
+// store it where such a one reads their result.
 #include <string.h>
 
 #include "builder/select/candidates.h"
@@ -107,10 +108,30 @@ static bool mixes(const chooser* c, const carnot_region_facts* f) {
   return any;
 }
 
+static bool has_trait(const carnot_node* node, unsigned traits) {
+  const carnot_attr* body =
+      node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
+  if (!body) return carnot_op_has_trait(node->op, traits);
+  for (const carnot_node* n = body->block->first; n; n = n->next)
+    if (carnot_op_has_trait(n->op, traits)) return true;
+  return false;
+}
+
+// A norm, softmax, pooling or the like whose result a GEMM or convolution reads, which would round
+// it.
+static bool is_rounded_by_reader(const carnot_region_facts* f) {
+  if (!has_trait(f->node, CARNOT_TRAIT_F32_AS_HALF) || f->output_count != 1 || !f->outputs[0])
+    return false;
+  for (size_t i = 0; i < f->outputs[0]->use_count; i++)
+    if (has_trait(f->outputs[0]->uses[i].node, CARNOT_TRAIT_CONTRACTION)) return true;
+  return false;
+}
+
 static carnot_status* settle(const chooser* c, const carnot_region_facts* f, bool* out_changed) {
   const bool reads = any_stored(c, f->inputs, f->input_count);
   if (!reads && !any_stored(c, f->outputs, f->output_count)) return NULL;
-  if (any_stored(c, f->outputs, f->output_count) && follows_inputs(f) && (!reads || mixes(c, f))) {
+  if (any_stored(c, f->outputs, f->output_count) && follows_inputs(f) && (!reads || mixes(c, f)) &&
+      !is_rounded_by_reader(f)) {
     clear(c, f->outputs, f->output_count);
     *out_changed = true;
     if (!reads) return NULL;

@@ -3,7 +3,7 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/gemm.h"
 
-enum { kLeastRows = 16 };
+enum { kLeastRows = 16, kRowUnit = 32 };
 
 static carnot_conv2d_bf16_tiles call_of(int64_t m, int64_t k, int64_t n, bool a_is_bf16) {
   return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
@@ -31,18 +31,13 @@ static size_t scratch_of(const carnot_conv2d_bf16_tiles* call) {
 }
 
 // What layers add to a residual may be far smaller than the residual, as in transformers with
-// outlier channels: the sum stays float32.
+// outlier channels: the sum stays float32. The residual itself may be a BF16 norm.
 static bool rounds_residual(const carnot_problem* problem, uint32_t a) {
-  const carnot_region* region = problem->region;
   const carnot_operand_desc* y = &problem->outputs[0];
-  bool adds = false, rounds = y->format.dtype == CARNOT_DTYPE_BF16;
-  for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_desc* t = &problem->inputs[i];
-    if (i == a || t->is_constant || t->rank != y->rank) continue;
-    adds = true;
-    rounds |= t->format.dtype == CARNOT_DTYPE_BF16;
-  }
-  return region->node_count > 1 && adds && rounds;
+  bool adds = false;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    adds |= i != a && !problem->inputs[i].is_constant && problem->inputs[i].rank == y->rank;
+  return problem->region->node_count > 1 && adds && y->format.dtype == CARNOT_DTYPE_BF16;
 }
 
 static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -66,15 +61,22 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
              : carnot_because(reason, size, "rows of %lld elements do not fit in L2", (long long)k);
 }
 
+// BF16 rows are read in place, mostly from L2; float32 rows are rounded by every part.
+static carnot_work_partition partition_of(int64_t m, int64_t k, int64_t n, bool a_is_bf16) {
+  const double a_bytes = (double)(m * k) * (a_is_bf16 ? 1 : 6);
+  return carnot_work_partition_make_least(m, n, k, kRowUnit, a_bytes, (double)(k * n) * 2);
+}
+
 static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
                                      size_t* out_workspace_bytes) {
   CARNOT_TRY(carnot_cpu_gemm_configure(step, inputs, outputs, memory, out_workspace_bytes));
   const carnot_cpu_gemm_params* p = step->params;
-  const carnot_cpu_gemm_state* state = memory;
+  carnot_cpu_gemm_state* state = memory;
   const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
-  const carnot_conv2d_bf16_tiles call =
-      call_of(state->m, p->k, p->n, a->format.dtype == CARNOT_DTYPE_BF16);
+  const bool a_is_bf16 = a->format.dtype == CARNOT_DTYPE_BF16;
+  state->partition = partition_of(state->m, p->k, p->n, a_is_bf16);
+  const carnot_conv2d_bf16_tiles call = call_of(state->m, p->k, p->n, a_is_bf16);
   CARNOT_CHECK(p->weights == CARNOT_WEIGHTS_BF16_TILES && carnot_conv2d_bf16_tiles_fits(&call),
                INVALID_MODEL, "rows of %lld elements do not fit in L2", (long long)p->k);
   *out_workspace_bytes = scratch_of(&call) * (size_t)carnot_work_partition_count(&state->partition);

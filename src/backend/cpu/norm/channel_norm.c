@@ -1,5 +1,5 @@
 // Group and instance normalization over float32, with a fused activation, and with operand and
-// result in bytes where the region's nodes dequantize and quantize them.
+// result in bytes where the region's nodes dequantize and quantize them, or in BF16 memory.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/epilogue.h"
 #include "backend/cpu/common/isa_variants.h"
@@ -39,9 +39,10 @@ static const char* read_channels(const carnot_problem* problem, void* params, ch
   if (!read_region(problem->region, problem->input_count, &core, &ends, &norm)) return "";
   if (ends.input == CARNOT_PLAN_NONE) return "the operand is no input of the step";
   const carnot_operand_desc* x = &problem->inputs[ends.input];
-  const char* why = carnot_is_end_bytes(&ends.x)
-                        ? NULL
-                        : carnot_not_f32(x, "the input", 3, CARNOT_MAX_RANK, reason, size);
+  const char* why =
+      carnot_is_end_bytes(&ends.x)
+          ? NULL
+          : carnot_not_f32_value(problem, x, "the input", 3, CARNOT_MAX_RANK, reason, size);
   if (!why) why = carnot_quantized_ends_check(problem, &ends);
   if (!why && x->rank < 3) why = "the input has no pixels";
   if (!why) why = check_parameter(problem, norm.scale, x->dims[1]);
@@ -110,7 +111,7 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
                    ends.input != CARNOT_PLAN_NONE && norm.scale < step->input_count &&
                    norm.bias < step->input_count,
                INVALID_MODEL, "the step normalizes no channels");
-  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, outputs));
+  CARNOT_TRY(carnot_row_ends_check(step, &ends, inputs, outputs));
   const carnot_operand* x = &inputs[ends.input];
   bool same = x->rank >= 3 && x->rank == outputs[0].rank;
   for (int d = 0; same && d < x->rank; d++)
@@ -218,6 +219,8 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
       (carnot_group_norm_f32){.pixels = run.state->pixels,
                               .c = run.state->c,
                               .groups = run.state->groups,
+                              .src_is_bf16 = run.ends.x_is_bf16,
+                              .dst_is_bf16 = run.ends.y_is_bf16,
                               .src = run.ends.x_is_bytes ? floats : run.ends.x,
                               .src_ld = run.state->c,
                               .dst = run.ends.y_is_bytes ? floats : run.ends.y,
@@ -233,6 +236,7 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
   return NULL;
 }
 
-CARNOT_CPU_TACTICS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = channel_norm_reject,
-                   .prepare = channel_norm_prepare, .validate = channel_norm_validate,
-                   .configure = channel_norm_configure, .run = channel_norm_run_all);
+CARNOT_CPU_TACTICS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .takes_bf16 = true,
+                   .reject = channel_norm_reject, .prepare = channel_norm_prepare,
+                   .validate = channel_norm_validate, .configure = channel_norm_configure,
+                   .run = channel_norm_run_all);

@@ -5,6 +5,7 @@
 #ifndef CARNOT_KERNEL_CPU_COMMON_KERNELS_H_
 #define CARNOT_KERNEL_CPU_COMMON_KERNELS_H_
 
+#include "kernel/cpu/attention/attention_bf16_tiles.h"
 #include "kernel/cpu/attention/attention_decode_f32.h"
 #include "kernel/cpu/attention/attention_f32.h"
 #include "kernel/cpu/attention/attention_u8s8.h"
