@@ -74,21 +74,42 @@ static int64_t columns_of_pass(const tiles_call* call) {
   return max_i64(fits, kStepColumns);
 }
 
+static const char* weights_of(const tiles_call* call, int64_t n) {
+  return call->weights + (min_i64(n, call->n1) + kPanel - 1) / kPanel * call->panel;
+}
+
+// What |steps| steps fetch beside their |depth| tiles of K: the weights of columns [n,end), or what
+// is left of them.
+static void fetch_columns(const tiles_call* call, int64_t n, int64_t end, int64_t steps,
+                          int64_t depth, tiles_beside* beside) {
+  const char *from = weights_of(call, n), *last = weights_of(call, end);
+  if (beside->end != last) beside->from = from, beside->end = last;
+  const int64_t lines = (beside->end - beside->from + 63) / 64;
+  beside->lines = (lines + steps * depth - 1) / (steps * depth);
+}
+
 // The steps of a block, whose pixels stay in L1 while the columns meet them. The sums of one step
-// are stored while the next one is computed. The first step of a call fetches the next columns.
+// are stored while the next one is computed. The steps of some columns fetch the weights of the
+// next ones: of the next step first, then of the next pass.
 static void compute_steps(const tiles_call* call, const tiles_step* steps, int count,
                           bool is_first) {
   char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
   const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
+  const bool stays = call->panel / kPanel * (call->n1 - call->n0) <= kNearL2Bytes;
   tiles_beside beside = {.rows = (int)((kTileRows / 2 + depth - 1) / depth * 2)};  // pairs
   int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass)
     for (int i = 0; i < count; ++i) {
       const int64_t end = min_i64(first + pass, call->n1);
       for (int64_t n = first; n < end; n += kStepColumns, at = 1 - at) {
-        const int64_t left = min_i64(2, (call->n1 - n - 1) / kPanel - 1);  // panels behind these
-        beside.from = call->weights + (n / kPanel + 2) * call->panel;
-        beside.lines = is_first && i == 0 && left > 0 ? left * kPanel : 0;
+        const bool near = count == 1 || (i == 0 && first == call->n0);
+        const int64_t left =
+            (count - i) * ((end - first) / kStepColumns) - (n - first) / kStepColumns;
+        beside.lines = 0;
+        if (near && is_first)
+          fetch_columns(call, n + kStepColumns, n + 2 * kStepColumns, 1, depth, &beside);
+        else if (!near && (is_first || !stays))
+          fetch_columns(call, end, end + pass, max_i64(1, left), depth, &beside);
         call->sum(call, &steps[i], n, &beside, sums[at]);
         beside.step = &steps[i], beside.n = n, beside.sums = sums[at], beside.row = 0;
       }
