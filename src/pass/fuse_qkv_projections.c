@@ -364,8 +364,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
     if (is_joined(options, block->params[i])) CARNOT_TRY(join_readers(block->params[i]));
   // The node itself stays; those behind it may go.
   for (carnot_node* node = block->first; node; node = node->next) {
-    if (node->op == CARNOT_OP_SQUEEZE && is_half(node->outputs[0])) CARNOT_TRY(unpack(node));
-    if (node->op == CARNOT_OP_TRANSPOSE && is_half(node->outputs[0]))
+    if (node->op == CARNOT_OP_SQUEEZE && is_joined(options, node->outputs[0]))
+      CARNOT_TRY(unpack(node));
+    if (node->op == CARNOT_OP_TRANSPOSE && is_joined(options, node->outputs[0]))
       CARNOT_TRY(keep_batch_first(node));
     for (int i = 0; i < node->output_count; i++)
       if (node->outputs[i] && is_joined(options, node->outputs[i]))
