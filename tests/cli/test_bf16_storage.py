@@ -97,7 +97,7 @@ def unet(path: pathlib.Path) -> pathlib.Path:
     """Convolutions with group and instance norms, reflected borders, a resize and a softmax over channels."""
     n = Net()
     h = conv(n, "x", 3, 48, 3)
-    shape, back = n.constant([0, 6, -1]), n.constant([0, 48, 22, 26])
+    shape, back = n.constant([0, 6, -1]), n.constant([0, 48, 34, 46])
     ones, zeros = n.constant(np.ones(6, np.float32)), n.constant(np.zeros(6, np.float32))
     g = n.add("Reshape", n.add("InstanceNormalization", n.add("Reshape", h, shape), ones, zeros), back)
     g = n.add("Add", n.add("Mul", g, weight(n, 48, 1, 1)), weight(n, 48, 1, 1))
@@ -106,7 +106,7 @@ def unet(path: pathlib.Path) -> pathlib.Path:
     h = n.add("Resize", n.add("Relu", h), "", n.constant(np.float32([1, 1, 2, 2])), mode="nearest")
     h = n.add("Pad", h, n.constant([0, 0, 1, 1, 0, 0, 1, 1]), mode="reflect")
     h = conv(n, n.add("Softmax", conv(n, h, 64, 32, 3, pads=[0] * 4), axis=1), 32, 16, 1)
-    return n.save(path, h, x=[1, 3, 22, 26])
+    return n.save(path, h, x=[1, 3, 34, 46])
 
 
 def wanted(model: pathlib.Path, x: np.ndarray) -> np.ndarray:
@@ -132,7 +132,7 @@ def stored(plan: pathlib.Path) -> list:
         (mlp, [2, 37, 72], 1),
         (pre_norm, [2, 37, 96], 14),
         (post_norm, [2, 37, 96], 14),
-        (unet, [1, 3, 22, 26], 8),
+        (unet, [1, 3, 34, 46], 8),
     ],
 )
 def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:  # noqa: ANN001

@@ -95,8 +95,20 @@ static carnot_status* channel_norm_validate(const carnot_step_view* step) {
 typedef struct channel_norm_state {
   int64_t n, c, pixels, groups, groups_per_part, parts_per_image;
   bool channels_last;
+  int64_t block;  // pixels of a part that has all groups; 0: parts have all pixels of some groups
   size_t floats;  // where the workspace holds the tensor in float32, if an end is bytes
 } channel_norm_state;
+
+enum { kLeastCutPixels = 1024, kBlocks = 8, kBlockUnit = 32 };
+
+// Parts are blocks of pixels: whole rows of memory, and parts enough where channels are few.
+static void cut_pixels(channel_norm_state* s, size_t* out_workspace_bytes) {
+  s->block = carnot_ceildiv(carnot_ceildiv(s->pixels, kBlocks), kBlockUnit) * kBlockUnit;
+  s->parts_per_image = carnot_ceildiv(s->pixels, s->block);
+  s->groups_per_part = s->groups;
+  s->floats = 0;
+  *out_workspace_bytes = (size_t)(s->n * s->parts_per_image * 4 * s->c) * sizeof(float);
+}
 
 static carnot_status* channel_norm_configure(const carnot_step_view* step,
                                              const carnot_operand* inputs,
@@ -137,6 +149,12 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
   s->groups = p->groups ? p->groups : s->c;
   CARNOT_CHECK(s->c % s->groups == 0, INVALID_ARGUMENT, "%lld groups of %lld channels",
                (long long)s->groups, (long long)s->c);
+  const bool in_bytes = carnot_is_end_bytes(&ends.x) || carnot_is_end_bytes(&ends.y);
+  if (s->channels_last && !in_bytes && s->pixels >= kLeastCutPixels) {
+    cut_pixels(s, out_workspace_bytes);
+    return NULL;
+  }
+  s->block = 0;
   // Channels last: runs of at least 64 channels, so that every part reads whole cache lines.
   int64_t per_group = s->c / s->groups;
   s->groups_per_part = s->channels_last ? carnot_max_i64(carnot_ceildiv(64, per_group),
@@ -144,7 +162,6 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
                                         : carnot_max_i64(1, carnot_ceildiv(s->groups, 16));
   s->parts_per_image = carnot_ceildiv(s->groups, s->groups_per_part);
   s->floats = s->channels_last ? (size_t)(s->n * s->parts_per_image * 2 * s->c) : 0;
-  const bool in_bytes = carnot_is_end_bytes(&ends.x) || carnot_is_end_bytes(&ends.y);
   *out_workspace_bytes =
       (s->floats + (in_bytes ? (size_t)(s->n * s->c * s->pixels) : 0)) * sizeof(float);
   return NULL;
@@ -201,6 +218,44 @@ static void channel_norm_part(void* argument, int64_t part) {
   if (run->ends.y_is_bytes) store_part(run, &extent);
 }
 
+// ---- blocks of pixels ----
+
+// The statistics of a block are 2 C floats, its scales and shifts 2 C behind those of all blocks.
+static float* stats_of(const channel_norm_run* run, int64_t part) {
+  return run->workspace + part * 2 * run->state->c;
+}
+
+static void block_of(const channel_norm_state* s, int64_t part, int64_t* begin, int64_t* end) {
+  const int64_t first = part / s->parts_per_image * s->pixels,
+                at = part % s->parts_per_image * s->block;
+  *begin = first + at;
+  *end = first + carnot_min_i64(at + s->block, s->pixels);
+}
+
+static void stats_part(void* argument, int64_t part) {
+  const channel_norm_run* run = argument;
+  const channel_norm_state* s = run->state;
+  int64_t begin, end;
+  block_of(s, part, &begin, &end);
+  const int64_t bytes = run->norm.src_is_bf16 ? 2 : 4;
+  float* mean = stats_of(run, part);
+  run->kernels->channel_stats_f32(run->norm.src_is_bf16, end - begin, s->c,
+                                  (const char*)run->ends.x + begin * s->c * bytes, s->c, mean,
+                                  mean + s->c);
+}
+
+static void apply_part(void* argument, int64_t part) {
+  const channel_norm_run* run = argument;
+  const channel_norm_state* s = run->state;
+  carnot_group_norm_f32 norm = run->norm;
+  int64_t begin, end;
+  block_of(s, part, &begin, &end);
+  norm.workspace = stats_of(run, s->n * s->parts_per_image + part);
+  run->kernels->group_norm_scales_f32(&norm, stats_of(run, part - part % s->parts_per_image),
+                                      s->block, 0, s->groups);
+  run->kernels->group_norm_apply_f32(&norm, begin, end, 0, s->c);
+}
+
 static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* state,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, void* workspace,
@@ -231,8 +286,13 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
                               .activation = (carnot_kernel_activation)p->epilogue_plan.activation,
                               .a = p->epilogue_plan.a,
                               .b = p->epilogue_plan.b};
-  carnot_executor_parallel(executor, run.state->n * run.state->parts_per_image, channel_norm_part,
-                           &run);
+  const int64_t parts = run.state->n * run.state->parts_per_image;
+  if (!run.state->block) {
+    carnot_executor_parallel(executor, parts, channel_norm_part, &run);
+    return NULL;
+  }
+  carnot_executor_parallel(executor, parts, stats_part, &run);
+  carnot_executor_parallel(executor, parts, apply_part, &run);
   return NULL;
 }
 

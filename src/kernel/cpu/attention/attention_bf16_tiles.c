@@ -2,9 +2,8 @@
 // meet blocks of keys with an online softmax.
 #include "kernel/cpu/attention/attention_bf16_tiles.h"
 
-#include <math.h>
-
 #include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/common/simd_reduce.h"
 #include "kernel/cpu/gemm/amx_tiles.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
@@ -187,17 +186,6 @@ CARNOT_INLINE void multiply_values(int groups, const tiles_call* c, int64_t j0, 
 
 // ---- softmax ----
 
-// exp(x) for x <= 0 by a polynomial of degree 4, 4e-5: its readers are rounded to BF16. Zero where
-// the result would be subnormal, which costs a hundred cycles.
-CARNOT_INLINE vf32 exp_roughly(vf32 x) {
-  const vf32 z = v_mul(x, v_set(1.44269504f)), y = v_max_to(v_set(-125), z), n = v_round(y);
-  const vf32 f = v_sub(y, n);
-  vf32 e = v_fma(v_set(0.0096181291f), f, v_set(0.055504109f));
-  e = v_fma(e, f, v_set(0.24022651f));
-  e = v_fma(e, f, v_set(0.69314718f));
-  return v_select(v_lt(z, v_set(-125)), v_zero(), v_scale2(v_fma(e, f, v_set(1)), n));
-}
-
 // Scores of a row times scale plus mask, -inf behind |n| up to whole tiles; returns their maximum.
 CARNOT_INLINE float mask_row(const tiles_call* c, const float* mask, float* s, int64_t n) {
   const vf32 scale = v_set(c->p->scale), none = v_set(-INFINITY);
@@ -218,8 +206,8 @@ CARNOT_INLINE float exp_row(const float* s, float max, int64_t n, uint16_t* weig
   const vf32 m = v_set(max);
   vf32 sum[2] = {v_zero(), v_zero()};
   for (int64_t j = 0; j < n; j += 32) {
-    const vf32 a = exp_roughly(v_sub(v_load(s + j), m)),
-               b = exp_roughly(v_sub(v_load(s + j + V_LANES), m));
+    const vf32 a = v_exp_roughly(v_sub(v_load(s + j), m)),
+               b = v_exp_roughly(v_sub(v_load(s + j + V_LANES), m));
     sum[0] = v_add(sum[0], a);
     sum[1] = v_add(sum[1], b);
     _mm512_store_si512(weights + j, (__m512i)_mm512_cvtne2ps_pbh(b, a));
@@ -242,7 +230,7 @@ static void soften_row(tiles_call* c, int64_t i, int64_t r, int64_t j0, int64_t 
     return;
   }
   float factor[V_LANES];
-  v_store(factor, exp_roughly(v_set(old - base)));
+  v_store(factor, v_exp_roughly(v_set(old - base)));
   c->sum[r] = c->sum[r] * factor[0] + sum;
   if (factor[0] == 1) return;
   float* sums = c->sums + r * c->columns;

@@ -2,13 +2,14 @@
 #include "kernel/cpu/norm/group_norm_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/common/simd_reduce.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
 enum {
   kRun = 32,      // pixels of a run
   kSpan = 4096,   // numbers of a run of one channel
-  kVectors = 4,   // of channels, whose sums are independent chains
+  kChains = 4,    // of sums
   kChannels = 64  // of a buffer
 };
 
@@ -18,73 +19,98 @@ static void narrow(int64_t n, const float* x, float* dst, int64_t at) {
 
 // ---- statistics ----
 
-// |count| vectors of channels: means and squared deviations of runs of rows, joined as they come.
-CARNOT_INLINE void stats_of_vectors(bool is_bf16, int count, int64_t rows, const void* src,
-                                    int64_t at, int64_t ld, int64_t left, float* out_mean,
-                                    float* out_m2) {
-  vf32 mean[kVectors], m2[kVectors], sum[kVectors], squares[kVectors], run_mean[kVectors];
-  for (int v = 0; v < count; ++v) mean[v] = m2[v] = v_zero();
-  for (int64_t done = 0; done < rows; done += kRun) {
-    const int64_t run = min_i64(kRun, rows - done), first = at + done * ld;
-    for (int v = 0; v < count; ++v) sum[v] = squares[v] = v_zero();
-    for (int64_t i = 0; i < run; ++i)
-      for (int v = 0; v < count; ++v)
-        sum[v] = v_add(sum[v], v_load_stored(is_bf16, src, first + i * ld + v * V_LANES, left));
-    for (int v = 0; v < count; ++v) run_mean[v] = v_div(sum[v], v_set((float)run));
-    for (int64_t i = 0; i < run; ++i)
-      for (int v = 0; v < count; ++v) {
-        const vf32 x = v_load_stored(is_bf16, src, first + i * ld + v * V_LANES, left);
-        const vf32 d = v_sub(x, run_mean[v]);
-        squares[v] = v_fma(d, d, squares[v]);
-      }
-    const double share = (double)run / (double)(done + run);
-    for (int v = 0; v < count; ++v) {
-      const vf32 d = v_sub(run_mean[v], mean[v]);
-      mean[v] = v_fma(d, v_set((float)share), mean[v]);
-      m2[v] = v_add(m2[v], v_fma(v_mul(d, d), v_set((float)((double)done * share)), squares[v]));
+// One vector of channels in four chains, as many rows apart: a single one would wait for its sums.
+CARNOT_INLINE vf32 sum_of_rows(bool is_bf16, bool squares, const void* src, int64_t at, int64_t ld,
+                               int64_t rows, int64_t left, vf32 mean) {
+  vf32 sum[kChains] = {v_zero(), v_zero(), v_zero(), v_zero()};
+  for (int64_t i = 0; i < rows; i += kChains)
+    for (int k = 0; k < kChains; ++k) {
+      if (i + k >= rows) break;
+      const vf32 x = v_load_stored(is_bf16, src, at + (i + k) * ld, left), d = v_sub(x, mean);
+      sum[k] = squares ? v_fma(d, d, sum[k]) : v_add(sum[k], x);
     }
-  }
-  for (int v = 0; v < count; ++v) {
-    v_store_upto(out_mean + v * V_LANES, mean[v], left);
-    v_store_upto(out_m2 + v * V_LANES, m2[v], left);
-  }
+  return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
 }
 
-// Of |c| channels from element |at| on.
+// Means and squared deviations of runs of rows, joined as they come.
+CARNOT_INLINE void stats_of_vector(bool is_bf16, int64_t rows, const void* src, int64_t at,
+                                   int64_t ld, int64_t left, float* out_mean, float* out_m2) {
+  vf32 mean = v_zero(), m2 = v_zero();
+  for (int64_t done = 0; done < rows; done += kRun, at += kRun * ld) {
+    const int64_t run = min_i64(kRun, rows - done);
+    const vf32 sum = sum_of_rows(is_bf16, false, src, at, ld, run, left, v_zero());
+    const vf32 run_mean = v_div(sum, v_set((float)run));
+    const vf32 squares = sum_of_rows(is_bf16, true, src, at, ld, run, left, run_mean);
+    const double share = (double)run / (double)(done + run);
+    const vf32 d = v_sub(run_mean, mean);
+    mean = v_fma(d, v_set((float)share), mean);
+    m2 = v_add(m2, v_fma(v_mul(d, d), v_set((float)((double)done * share)), squares));
+  }
+  v_store_upto(out_mean, mean, left);
+  v_store_upto(out_m2, m2, left);
+}
+
+// Of |c| channels from element |at| on; 64 bytes and more of a row at a time are in L1 for the
+// next vector.
 CARNOT_INLINE void stats_of_channels(bool is_bf16, int64_t rows, int64_t c, const void* src,
                                      int64_t at, int64_t ld, float* out_mean, float* out_m2) {
   int64_t j = 0;
-  for (; j + kVectors * V_LANES <= c; j += kVectors * V_LANES)
-    stats_of_vectors(is_bf16, kVectors, rows, src, at + j, ld, V_LANES, out_mean + j, out_m2 + j);
   for (; j + V_LANES <= c; j += V_LANES)
-    stats_of_vectors(is_bf16, 1, rows, src, at + j, ld, V_LANES, out_mean + j, out_m2 + j);
-  if (j < c) stats_of_vectors(is_bf16, 1, rows, src, at + j, ld, c - j, out_mean + j, out_m2 + j);
+    stats_of_vector(is_bf16, rows, src, at + j, ld, V_LANES, out_mean + j, out_m2 + j);
+  if (j < c) stats_of_vector(is_bf16, rows, src, at + j, ld, c - j, out_mean + j, out_m2 + j);
 }
 
-void CARNOT_KERNEL(channel_stats_f32)(int64_t rows, int64_t c, const float* src, int64_t ld,
-                                      float* out_mean, float* out_m2) {
-  stats_of_channels(/*is_bf16=*/false, rows, c, src, 0, ld, out_mean, out_m2);
+void CARNOT_KERNEL(channel_stats_f32)(bool is_bf16, int64_t rows, int64_t c, const void* src,
+                                      int64_t ld, float* out_mean, float* out_m2) {
+  if (is_bf16)
+    stats_of_channels(true, rows, c, src, 0, ld, out_mean, out_m2);
+  else
+    stats_of_channels(false, rows, c, src, 0, ld, out_mean, out_m2);
 }
 
 // ---- channels last ----
 
-// Turns the means and squared deviations of a group's channels into x * scale + shift.
-static void finish_group(const carnot_group_norm_f32* p, int64_t ch0, int64_t ch1, float* mean,
-                         float* m2) {
-  double sum = 0, squares = 0;
-  for (int64_t ch = ch0; ch < ch1; ++ch) sum += mean[ch];
+// Statistics of a channel over all blocks.
+static void join_blocks(const carnot_group_norm_f32* p, const float* stats, int64_t block,
+                        int64_t ch, double* out_mean, double* out_m2) {
+  double mean = 0, m2 = 0;
+  for (int64_t done = 0; done < p->pixels; done += block, stats += 2 * p->c) {
+    const double count = (double)min_i64(block, p->pixels - done), d = (double)stats[ch] - mean;
+    const double share = count / ((double)done + count);
+    mean += d * share;
+    m2 += (double)stats[p->c + ch] + d * d * (double)done * share;
+  }
+  *out_mean = mean;
+  *out_m2 = m2;
+}
+
+// Turns the statistics of a group's channels into x * scale + shift.
+static void scale_group(const carnot_group_norm_f32* p, const float* stats, int64_t block,
+                        int64_t ch0, int64_t ch1) {
+  double mean, m2, sum = 0, squares = 0;
+  for (int64_t ch = ch0; ch < ch1; ++ch) {
+    join_blocks(p, stats, block, ch, &mean, &m2);
+    sum += mean;
+  }
   const double group_mean = sum / (double)(ch1 - ch0);
   for (int64_t ch = ch0; ch < ch1; ++ch) {
-    const double d = mean[ch] - group_mean;
-    squares += m2[ch] + d * d * (double)p->pixels;
+    join_blocks(p, stats, block, ch, &mean, &m2);
+    squares += m2 + (mean - group_mean) * (mean - group_mean) * (double)p->pixels;
   }
   const double variance = squares / ((double)(ch1 - ch0) * (double)p->pixels);
   const double inv = 1 / __builtin_sqrt(variance + (double)p->epsilon);
   for (int64_t ch = ch0; ch < ch1; ++ch) {
     const double scale = p->scale ? p->scale[ch] * inv : inv;
-    mean[ch] = (float)scale;
-    m2[ch] = (float)((p->bias ? p->bias[ch] : 0) - group_mean * scale);
+    p->workspace[ch] = (float)scale;
+    p->workspace[p->c + ch] = (float)((p->bias ? p->bias[ch] : 0) - group_mean * scale);
   }
+}
+
+void CARNOT_KERNEL(group_norm_scales_f32)(const carnot_group_norm_f32* p, const float* stats,
+                                          int64_t pixels_of_block, int64_t g0, int64_t g1) {
+  const int64_t size = p->c / p->groups;
+  for (int64_t g = g0; g < g1; ++g)
+    scale_group(p, stats, pixels_of_block, g * size, (g + 1) * size);
 }
 
 // Scales and shifts |rows| rows of |c| numbers from element |at| of |src| on.
@@ -105,6 +131,13 @@ CARNOT_INLINE void scale_rows(bool is_bf16, int64_t rows, int64_t c, const void*
   }
 }
 
+// SiLU of results in BF16; the rows of the buffer are whole vectors.
+static void silu_buffer(float* buffer, int64_t rows, int64_t c) {
+  for (int64_t i = 0; i < rows; ++i, buffer += kChannels)
+    for (int64_t j = 0; j < c; j += V_LANES)
+      v_store(buffer + j, v_silu_roughly(v_load(buffer + j)));
+}
+
 // A run of |rows| pixels from |pixel| of all images on, channels [ch, ch + c).
 static void apply_run(const carnot_group_norm_f32* p, int64_t pixel, int64_t rows, int64_t ch,
                       int64_t c) {
@@ -117,26 +150,33 @@ static void apply_run(const carnot_group_norm_f32* p, int64_t pixel, int64_t row
     scale_rows(true, rows, c, p->src, from, p->src_ld, scale, shift, y, ld);
   else
     scale_rows(false, rows, c, p->src, from, p->src_ld, scale, shift, y, ld);
-  CARNOT_KERNEL(activate_f32)(p->activation, p->a, p->b, y, ld, rows, c);
+  if (p->dst_is_bf16 && p->activation == CARNOT_KERNEL_ACTIVATION_SILU)
+    silu_buffer(buffer, rows, c);
+  else
+    CARNOT_KERNEL(activate_f32)(p->activation, p->a, p->b, y, ld, rows, c);
   for (int64_t i = 0; i < rows && p->dst_is_bf16; ++i)
     narrow(c, buffer + i * kChannels, p->dst, to + i * p->dst_ld);
 }
 
+void CARNOT_KERNEL(group_norm_apply_f32)(const carnot_group_norm_f32* p, int64_t begin, int64_t end,
+                                         int64_t c0, int64_t c1) {
+  for (int64_t i = begin; i < end; i += kRun)
+    for (int64_t ch = c0; ch < c1; ch += kChannels)
+      apply_run(p, i, min_i64(kRun, end - i), ch, min_i64(kChannels, c1 - ch));
+}
+
 void CARNOT_KERNEL(group_norm_nhwc_f32)(const carnot_group_norm_f32* p, int64_t n0, int64_t n1,
                                         int64_t g0, int64_t g1) {
-  const int64_t size = p->c / p->groups, ch0 = g0 * size, ch1 = g1 * size;
-  float *mean = p->workspace, *m2 = p->workspace + p->c;
+  const int64_t size = p->c / p->groups, c0 = g0 * size, c1 = g1 * size;
+  float *mean = p->workspace + c0, *m2 = mean + p->c;
   for (int64_t n = n0; n < n1; ++n) {
-    const int64_t at = n * p->pixels * p->src_ld + ch0;
+    const int64_t at = n * p->pixels * p->src_ld + c0;
     if (p->src_is_bf16)
-      stats_of_channels(true, p->pixels, ch1 - ch0, p->src, at, p->src_ld, mean + ch0, m2 + ch0);
+      stats_of_channels(true, p->pixels, c1 - c0, p->src, at, p->src_ld, mean, m2);
     else
-      stats_of_channels(false, p->pixels, ch1 - ch0, p->src, at, p->src_ld, mean + ch0, m2 + ch0);
-    for (int64_t g = g0; g < g1; ++g) finish_group(p, g * size, (g + 1) * size, mean, m2);
-    for (int64_t i = 0; i < p->pixels; i += kRun)
-      for (int64_t ch = ch0; ch < ch1; ch += kChannels)
-        apply_run(p, n * p->pixels + i, min_i64(kRun, p->pixels - i), ch,
-                  min_i64(kChannels, ch1 - ch));
+      stats_of_channels(false, p->pixels, c1 - c0, p->src, at, p->src_ld, mean, m2);
+    CARNOT_KERNEL(group_norm_scales_f32)(p, p->workspace, p->pixels, g0, g1);
+    CARNOT_KERNEL(group_norm_apply_f32)(p, n * p->pixels, (n + 1) * p->pixels, c0, c1);
   }
 }
 
