@@ -131,7 +131,7 @@ def stored(plan: pathlib.Path) -> list:
         (residual_net, [1, 3, 66, 58], 8),
         (mlp, [2, 37, 72], 1),
         (pre_norm, [2, 37, 96], 14),
-        (post_norm, [2, 37, 96], 14),
+        (post_norm, [2, 37, 96], 10),
         (unet, [1, 3, 34, 46], 8),
     ],
 )
@@ -147,6 +147,18 @@ def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:
     exact = results(model, x)
     assert "bfloat16" not in stored(tmp_path / "m.plan")
     assert np.linalg.norm(exact - want) <= 1e-5 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("make", [pre_norm, post_norm])
+def test_sums_with_a_residual_stay_float32(make, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
+    passes("build", make(tmp_path / "m.onnx"), "--output", tmp_path / "m.plan", "--backend=cpu", "--bf16")
+    layers = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
+    sums = [layer for layer in layers if "gemm" in layer["TacticName"] and len(layer["Inputs"]) > 1]
+    assert len(sums) == 4
+    for layer in sums:
+        assert "float32" in layer["Inputs"][1]["Format/Datatype"]
+        assert "float32" in layer["Outputs"][0]["Format/Datatype"]
+        assert "bfloat16" in layer["Inputs"][0]["Format/Datatype"]
 
 
 def test_the_layers_beside_the_reference(tmp_path: pathlib.Path) -> None:

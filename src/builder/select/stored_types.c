@@ -1,10 +1,10 @@
 // Which float32 values lie in memory as BF16.
 //
 // All values that may be BF16 are proposed. A region whose tactics do not take its operands so gets
-// its results back in float32, or its inputs, or both; that is repeated until every region has a
-// tactic. Element-wise regions and those that move data store BF16 only where they read it: the
-// rounding then is that of the GEMMs and convolutions on either side, which compute in BF16. Norms
-// store it where such a one reads their result.
+// its results back in float32, or an input, or both, or all inputs, or everything; that is repeated
+// until every region has a tactic. Element-wise regions and those that move data store BF16 only
+// where they read it: the rounding then is that of the GEMMs and convolutions on either side, which
+// compute in BF16. Norms store it where such a one reads their result.
 #include <string.h>
 
 #include "builder/select/candidates.h"
@@ -73,10 +73,11 @@ static carnot_status* ask(const chooser* c, const carnot_region_facts* f, bool* 
   return carnot_any_tactic_takes(c->builder, &problem, out_takes);
 }
 
-// Asks with the results or the inputs of |f| in float32; keeps that where a tactic takes it.
+enum { kMost = 32 };  // values that are tried together
+
+// Asks with |values| of |f| in float32; keeps that where a tactic takes it.
 static carnot_status* try_without(const chooser* c, const carnot_region_facts* f,
                                   carnot_value* const* values, uint32_t count, bool* out_takes) {
-  enum { kMost = 32 };
   carnot_dtype before[kMost];
   *out_takes = false;
   if (count > kMost || !any_stored(c, values, count)) return NULL;
@@ -86,6 +87,21 @@ static carnot_status* try_without(const chooser* c, const carnot_region_facts* f
   CARNOT_TRY(ask(c, f, out_takes));
   for (uint32_t i = 0; i < count && !*out_takes; i++)
     if (values[i]) c->stored[values[i]->id] = before[i];
+  return NULL;
+}
+
+// The same of one input, and of its results with it.
+static carnot_status* try_without_one(const chooser* c, const carnot_region_facts* f,
+                                      bool and_results, bool* out_takes) {
+  carnot_value* values[kMost];
+  const uint32_t results = and_results ? f->output_count : 0;
+  *out_takes = false;
+  if (results >= kMost) return NULL;
+  for (uint32_t i = 0; i < results; i++) values[i] = f->outputs[i];
+  for (uint32_t i = 0; i < f->input_count && !*out_takes; i++) {
+    values[results] = f->inputs[i];
+    if (is_stored(c, f->inputs[i])) CARNOT_TRY(try_without(c, f, values, results + 1, out_takes));
+  }
   return NULL;
 }
 
@@ -141,6 +157,8 @@ static carnot_status* settle(const chooser* c, const carnot_region_facts* f, boo
   if (takes) return NULL;
   *out_changed = true;
   CARNOT_TRY(try_without(c, f, f->outputs, f->output_count, &takes));
+  if (!takes) CARNOT_TRY(try_without_one(c, f, /*and_results=*/false, &takes));
+  if (!takes) CARNOT_TRY(try_without_one(c, f, /*and_results=*/true, &takes));
   if (!takes) CARNOT_TRY(try_without(c, f, f->inputs, f->input_count, &takes));
   if (takes) return NULL;
   clear(c, f->inputs, f->input_count);
