@@ -161,9 +161,56 @@ static void bench_attention_type(const bench* b, const char* name, carnot_attent
   }
 }
 
+typedef struct attention_tiles_call {
+  carnot_attention_bf16_tiles_fn* run;
+  carnot_attention_bf16_tiles attention;
+} attention_tiles_call;
+
+static void run_attention_tiles(void* argument) {
+  const attention_tiles_call* c = argument;
+  c->run(&c->attention, 0, c->attention.q_len);
+}
+
+static float* bf16_numbers(const bench* b, int64_t count) {
+  float *wide = floats(count), *half = floats(count / 2);
+  b->kernels->bf16_of_f32(count, wide, (uint16_t*)half);
+  free(wide);
+  return half;
+}
+
+// Operands and results in BF16.
+static void bench_attention_tiles(const bench* b) {
+  static const int64_t lengths[] = {128, 197, 384, 1024};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+    const int64_t n = lengths[i], d = 64;
+    float *q = bf16_numbers(b, n * d), *k = bf16_numbers(b, n * d), *v = bf16_numbers(b, n * d),
+          *dst = floats(n * d / 2);
+    attention_tiles_call c = {
+        b->kernels->attention_bf16_tiles,
+        {.q_len = n,
+         .kv_len = n,
+         .d = d,
+         .dv = d,
+         .q = {q, d, true},
+         .k = {k, d, true},
+         .v = {v, d, true},
+         .dst = dst,
+         .dst_ld = d,
+         .dst_is_bf16 = true,
+         .scale = 0.125f,
+         .workspace = floats(carnot_attention_bf16_tiles_workspace(n, d, d) / 4)}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx64", (long long)n, (long long)n);
+    report_flop(b, "attention_bf16_tiles", shape, 4.0 * (double)(n * n * d),
+                least_time(run_attention_tiles, &c));
+    free(q), free(k), free(v), free(dst), free(c.attention.workspace);
+  }
+}
+
 void bench_attention(const bench* b) {
   bench_attention_type(b, "attention_f32", b->kernels->attention_f32);
   bench_attention_type(b, "attention_bf16", b->kernels->attention_bf16);
+  if (b->kernels->attention_bf16_tiles) bench_attention_tiles(b);
 }
 
 typedef struct memory_call {

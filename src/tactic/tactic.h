@@ -205,6 +205,13 @@ struct carnot_tactic {
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
 };
 
+// The operand is float32, or BF16 in its place where the tactic that is asked takes it so.
+static inline bool carnot_is_f32_value(const carnot_problem* problem,
+                                       const carnot_operand_desc* t) {
+  return t->format.dtype == CARNOT_DTYPE_F32 ||
+         (t->format.dtype == CARNOT_DTYPE_BF16 && problem->tactic && problem->tactic->takes_bf16);
+}
+
 // The preferred ISA of this machine; CARNOT_ISA=<name> in the environment lowers it to another one
 // that the machine has. Any thread.
 carnot_isa carnot_isa_of_machine(void);

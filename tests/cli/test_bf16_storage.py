@@ -54,6 +54,61 @@ def mlp(path: pathlib.Path) -> pathlib.Path:
     return n.save(path, n.add("Softmax", h, axis=-1), x=[2, 37, 72])
 
 
+def linear(n: Net, x: str, c: int, k: int) -> str:
+    return n.add("Add", n.add("MatMul", x, weight(n, c, k)), weight(n, k))
+
+
+def heads(n: Net, x: str, perm: list) -> str:
+    return n.add("Transpose", n.add("Reshape", linear(n, x, 96, 96), n.constant([0, 0, 3, 32])), perm=perm)
+
+
+def layer_norm(n: Net, x: str) -> str:
+    return n.add("LayerNormalization", x, n.constant(np.ones(96, np.float32)), weight(n, 96), axis=-1)
+
+
+def transformer(path: pathlib.Path, first: bool, *shape: object) -> pathlib.Path:
+    """Two layers of attention and GELU between norms; those are before the sums or behind them."""
+    n = Net()
+    x = "x" if first else layer_norm(n, "x")
+    for _ in range(2):
+        h = layer_norm(n, x) if first else x
+        q, k, v = heads(n, h, [0, 2, 1, 3]), heads(n, h, [0, 2, 3, 1]), heads(n, h, [0, 2, 1, 3])
+        weights = n.add("Softmax", n.add("Mul", n.add("MatMul", q, k), n.number(0.2)), axis=-1)
+        h = n.add("Transpose", n.add("MatMul", weights, v), perm=[0, 2, 1, 3])
+        x = n.add("Add", linear(n, n.add("Reshape", h, n.constant([0, 0, 96])), 96, 96), x)
+        x = x if first else layer_norm(n, x)
+        h = linear(n, layer_norm(n, x) if first else x, 96, 256)
+        erf = n.add("Erf", n.add("Div", h, n.number(np.sqrt(2))))
+        h = n.add("Mul", n.add("Mul", h, n.add("Add", erf, n.number(1))), n.number(0.5))
+        x = n.add("Add", linear(n, h, 256, 96), x)
+        x = x if first else layer_norm(n, x)
+    return n.save(path, linear(n, layer_norm(n, x) if first else x, 96, 16), x=list(shape or (2, 37, 96)))
+
+
+def pre_norm(path: pathlib.Path) -> pathlib.Path:
+    return transformer(path, True)
+
+
+def post_norm(path: pathlib.Path) -> pathlib.Path:
+    return transformer(path, False)
+
+
+def unet(path: pathlib.Path) -> pathlib.Path:
+    """Convolutions with group and instance norms, reflected borders, a resize and a softmax over channels."""
+    n = Net()
+    h = conv(n, "x", 3, 48, 3)
+    shape, back = n.constant([0, 6, -1]), n.constant([0, 48, 34, 46])
+    ones, zeros = n.constant(np.ones(6, np.float32)), n.constant(np.zeros(6, np.float32))
+    g = n.add("Reshape", n.add("InstanceNormalization", n.add("Reshape", h, shape), ones, zeros), back)
+    g = n.add("Add", n.add("Mul", g, weight(n, 48, 1, 1)), weight(n, 48, 1, 1))
+    h = conv(n, n.add("Mul", g, n.add("Sigmoid", g)), 48, 64, 3, 2)
+    h = n.add("InstanceNormalization", h, n.constant(np.ones(64, np.float32)), weight(n, 64))
+    h = n.add("Resize", n.add("Relu", h), "", n.constant(np.float32([1, 1, 2, 2])), mode="nearest")
+    h = n.add("Pad", h, n.constant([0, 0, 1, 1, 0, 0, 1, 1]), mode="reflect")
+    h = conv(n, n.add("Softmax", conv(n, h, 64, 32, 3, pads=[0] * 4), axis=1), 32, 16, 1)
+    return n.save(path, h, x=[1, 3, 34, 46])
+
+
 def wanted(model: pathlib.Path, x: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     return session.run(None, {"x": x})[0].astype(np.float64)
@@ -70,7 +125,16 @@ def stored(plan: pathlib.Path) -> list:
     return [o["Format/Datatype"].split()[1] for layer in layers for o in layer["Outputs"]]
 
 
-@pytest.mark.parametrize(("make", "shape", "count"), [(residual_net, [1, 3, 66, 58], 8), (mlp, [2, 37, 72], 1)])
+@pytest.mark.parametrize(
+    ("make", "shape", "count"),
+    [
+        (residual_net, [1, 3, 66, 58], 8),
+        (mlp, [2, 37, 72], 1),
+        (pre_norm, [2, 37, 96], 14),
+        (post_norm, [2, 37, 96], 10),
+        (unet, [1, 3, 34, 46], 8),
+    ],
+)
 def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
     model = make(tmp_path / "m.onnx")
     x = RNG.standard_normal(shape).astype(np.float32)
@@ -83,6 +147,18 @@ def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:
     exact = results(model, x)
     assert "bfloat16" not in stored(tmp_path / "m.plan")
     assert np.linalg.norm(exact - want) <= 1e-5 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("make", [pre_norm, post_norm])
+def test_sums_with_a_residual_stay_float32(make, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
+    passes("build", make(tmp_path / "m.onnx"), "--output", tmp_path / "m.plan", "--backend=cpu", "--bf16")
+    layers = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
+    sums = [layer for layer in layers if "gemm" in layer["TacticName"] and len(layer["Inputs"]) > 1]
+    assert len(sums) == 4
+    for layer in sums:
+        assert "float32" in layer["Inputs"][1]["Format/Datatype"]
+        assert "float32" in layer["Outputs"][0]["Format/Datatype"]
+        assert "bfloat16" in layer["Inputs"][0]["Format/Datatype"]
 
 
 def test_the_layers_beside_the_reference(tmp_path: pathlib.Path) -> None:

@@ -1,9 +1,10 @@
 // Which float32 values lie in memory as BF16.
 //
 // All values that may be BF16 are proposed. A region whose tactics do not take its operands so gets
-// its results back in float32, or its inputs, or both; that is repeated until every region has a
-// tactic. Element-wise regions and those that move data store BF16 only where they read it: the
-// rounding then is that of the GEMMs and convolutions on either side, which compute in BF16.
+// its results back in float32, or an input, or both, or all inputs, or everything; that is repeated
+// until every region has a tactic. Element-wise regions and those that move data store BF16 only
+// where they read it: the rounding then is that of the GEMMs and convolutions on either side, which
+// compute in BF16. Norms store it where such a one reads their result.
 #include <string.h>
 
 #include "builder/select/candidates.h"
@@ -72,10 +73,11 @@ static carnot_status* ask(const chooser* c, const carnot_region_facts* f, bool* 
   return carnot_any_tactic_takes(c->builder, &problem, out_takes);
 }
 
-// Asks with the results or the inputs of |f| in float32; keeps that where a tactic takes it.
+enum { kMost = 32 };  // values that are tried together
+
+// Asks with |values| of |f| in float32; keeps that where a tactic takes it.
 static carnot_status* try_without(const chooser* c, const carnot_region_facts* f,
                                   carnot_value* const* values, uint32_t count, bool* out_takes) {
-  enum { kMost = 32 };
   carnot_dtype before[kMost];
   *out_takes = false;
   if (count > kMost || !any_stored(c, values, count)) return NULL;
@@ -85,6 +87,21 @@ static carnot_status* try_without(const chooser* c, const carnot_region_facts* f
   CARNOT_TRY(ask(c, f, out_takes));
   for (uint32_t i = 0; i < count && !*out_takes; i++)
     if (values[i]) c->stored[values[i]->id] = before[i];
+  return NULL;
+}
+
+// The same of one input, and of its results with it.
+static carnot_status* try_without_one(const chooser* c, const carnot_region_facts* f,
+                                      bool and_results, bool* out_takes) {
+  carnot_value* values[kMost];
+  const uint32_t results = and_results ? f->output_count : 0;
+  *out_takes = false;
+  if (results >= kMost) return NULL;
+  for (uint32_t i = 0; i < results; i++) values[i] = f->outputs[i];
+  for (uint32_t i = 0; i < f->input_count && !*out_takes; i++) {
+    values[results] = f->inputs[i];
+    if (is_stored(c, f->inputs[i])) CARNOT_TRY(try_without(c, f, values, results + 1, out_takes));
+  }
   return NULL;
 }
 
@@ -107,10 +124,30 @@ static bool mixes(const chooser* c, const carnot_region_facts* f) {
   return any;
 }
 
+static bool has_trait(const carnot_node* node, unsigned traits) {
+  const carnot_attr* body =
+      node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
+  if (!body) return carnot_op_has_trait(node->op, traits);
+  for (const carnot_node* n = body->block->first; n; n = n->next)
+    if (carnot_op_has_trait(n->op, traits)) return true;
+  return false;
+}
+
+// A norm, softmax, pooling or the like whose result a GEMM or convolution reads, which would round
+// it.
+static bool is_rounded_by_reader(const carnot_region_facts* f) {
+  if (!has_trait(f->node, CARNOT_TRAIT_F32_AS_HALF) || f->output_count != 1 || !f->outputs[0])
+    return false;
+  for (size_t i = 0; i < f->outputs[0]->use_count; i++)
+    if (has_trait(f->outputs[0]->uses[i].node, CARNOT_TRAIT_CONTRACTION)) return true;
+  return false;
+}
+
 static carnot_status* settle(const chooser* c, const carnot_region_facts* f, bool* out_changed) {
   const bool reads = any_stored(c, f->inputs, f->input_count);
   if (!reads && !any_stored(c, f->outputs, f->output_count)) return NULL;
-  if (any_stored(c, f->outputs, f->output_count) && follows_inputs(f) && (!reads || mixes(c, f))) {
+  if (any_stored(c, f->outputs, f->output_count) && follows_inputs(f) && (!reads || mixes(c, f)) &&
+      !is_rounded_by_reader(f)) {
     clear(c, f->outputs, f->output_count);
     *out_changed = true;
     if (!reads) return NULL;
@@ -120,6 +157,8 @@ static carnot_status* settle(const chooser* c, const carnot_region_facts* f, boo
   if (takes) return NULL;
   *out_changed = true;
   CARNOT_TRY(try_without(c, f, f->outputs, f->output_count, &takes));
+  if (!takes) CARNOT_TRY(try_without_one(c, f, /*and_results=*/false, &takes));
+  if (!takes) CARNOT_TRY(try_without_one(c, f, /*and_results=*/true, &takes));
   if (!takes) CARNOT_TRY(try_without(c, f, f->inputs, f->input_count, &takes));
   if (takes) return NULL;
   clear(c, f->inputs, f->input_count);

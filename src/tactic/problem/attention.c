@@ -114,7 +114,8 @@ static const char* not_taken(reader* r, const carnot_operand_desc* t, carnot_dty
                              int high) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < low || t->rank > high)
     return "an operand has another rank";
-  return t->format.dtype == dtype
+  const bool stands_for = dtype == CARNOT_DTYPE_F32 && carnot_is_f32_value(r->problem, t);
+  return t->format.dtype == dtype || stands_for
              ? NULL
              : because(r, "an operand is %s", carnot_dtype_name(t->format.dtype));
 }

@@ -86,7 +86,7 @@ static bool is_one(const carnot_operand_desc* t, carnot_dtype dtype) {
 static const char* check_end(const carnot_problem* problem, const carnot_quantized_end* end,
                              const carnot_operand_desc* value) {
   if (!carnot_is_end_bytes(end))
-    return value->format.dtype == CARNOT_DTYPE_F32 ? NULL : "an operand is not float32";
+    return carnot_is_f32_value(problem, value) ? NULL : "an operand is not float32";
   if (!carnot_is_8bit(value->format.dtype)) return "the bytes are not int8 or uint8";
   if (!is_one(&problem->inputs[end->scale], CARNOT_DTYPE_F32)) return "a scale is not one float32";
   if (end->zero != CARNOT_PLAN_NONE && !is_one(&problem->inputs[end->zero], value->format.dtype))

@@ -46,7 +46,7 @@ bool carnot_quantized_ends_strip(const carnot_region* region, uint32_t input_cou
 bool carnot_quantized_ends_read(const carnot_region* region, uint32_t input_count,
                                 carnot_quantized_ends* out);
 // For reject: ends in bytes are int8 or uint8 with one float32 scale and a zero point of their
-// type, the others float32. NULL, or the reason.
+// type, the others float32, or BF16 where the tactic takes it. NULL, or the reason.
 const char* carnot_quantized_ends_check(const carnot_problem* problem,
                                         const carnot_quantized_ends* ends);
 

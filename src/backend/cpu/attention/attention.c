@@ -8,15 +8,18 @@ static const char* read_f32(const carnot_problem* problem, void* params, char* r
   return carnot_attention_read(problem, CARNOT_DTYPE_F32, params, reason, size);
 }
 
+void carnot_attention_want_row_major(carnot_problem* problem) {
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+}
+
 static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
   carnot_attention_params p;
   const char* why = read_f32(problem, &p, reason, size);
-  if (why) return why;
-  for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  return NULL;
+  if (!why) carnot_attention_want_row_major(problem);
+  return why;
 }
 
 static carnot_status* attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -50,18 +53,26 @@ carnot_status* carnot_attention_sizes_make(const carnot_attention_params* p,
   return NULL;
 }
 
+carnot_status* carnot_attention_check_types(const carnot_step_view* step,
+                                            const carnot_attention_params* p,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs) {
+  const carnot_operand* operands[] = {&inputs[p->q.input], &inputs[p->k.input], &inputs[p->v.input],
+                                      &outputs[0]};
+  for (int i = 0; i < 4; i++)
+    CARNOT_CHECK(carnot_cpu_is_f32_value(step, operands[i]), INVALID_ARGUMENT,
+                 "an operand of attention is %s, must be float32",
+                 carnot_dtype_name(operands[i]->format.dtype));
+  return NULL;
+}
+
 static carnot_status* attention_configure(const carnot_step_view* step,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* memory,
                                           size_t* out_workspace_bytes) {
   const carnot_attention_params* p = step->params;
   carnot_attention_sizes* s = memory;
-  const carnot_operand* operands[] = {&inputs[p->q.input], &inputs[p->k.input], &inputs[p->v.input],
-                                      &outputs[0]};
-  for (int i = 0; i < 4; i++)
-    CARNOT_CHECK(operands[i]->format.dtype == CARNOT_DTYPE_F32, INVALID_ARGUMENT,
-                 "an operand of attention is %s, must be float32",
-                 carnot_dtype_name(operands[i]->format.dtype));
+  CARNOT_TRY(carnot_attention_check_types(step, p, inputs, outputs));
   CARNOT_TRY(carnot_attention_sizes_make(p, inputs, outputs, CARNOT_ATTENTION_ROWS, s));
   *out_workspace_bytes =
       (size_t)(carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part) *

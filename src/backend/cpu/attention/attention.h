@@ -19,6 +19,14 @@ carnot_status* carnot_attention_sizes_make(const carnot_attention_params* params
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, int64_t tile,
                                            carnot_attention_sizes* out) CARNOT_MUST_USE;
+// configure: q, k, v and the result are float32, or BF16 where the tactic takes it.
+// INVALID_ARGUMENT.
+carnot_status* carnot_attention_check_types(const carnot_step_view* step,
+                                            const carnot_attention_params* params,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs) CARNOT_MUST_USE;
+// Asks for row-major operands and results.
+void carnot_attention_want_row_major(carnot_problem* problem);
 // The mask of batch entry |batch|; NULL: none.
 static inline const float* carnot_attention_mask_at(const carnot_attention_sizes* sizes,
                                                     const carnot_attention_params* params,

@@ -32,9 +32,7 @@ const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, in
 const char* carnot_not_f32_value(const carnot_problem* problem, const carnot_operand_desc* type,
                                  const char* what, int low, int high, char* reason, size_t size) {
   carnot_operand_desc as_f32 = *type;
-  const bool stands_for =
-      problem->tactic && problem->tactic->takes_bf16 && type->format.dtype == CARNOT_DTYPE_BF16;
-  if (stands_for) as_f32.format.dtype = CARNOT_DTYPE_F32;
+  if (carnot_is_f32_value(problem, type)) as_f32.format.dtype = CARNOT_DTYPE_F32;
   return carnot_not_f32(&as_f32, what, low, high, reason, size);
 }
 
@@ -151,6 +149,47 @@ carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int6
   partition.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, partition.m_part)));
   partition.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, partition.n_part)));
   return partition;
+}
+
+// Of AMX with BF16: bytes that a core reads from L3 while it does so many operations, and weights
+// that stay in L2 from one part to the next.
+enum { kFlopsPerByte = 100, kNearBytes = 1 << 20 };
+
+// What |p| costs in bytes read from L3: A of every column of parts, weights that do not stay in L2
+// again for every row of parts, those that the first row does not multiply fast enough to hide
+// their reading, and the products, in whole tiles.
+static double cost_of(const carnot_work_partition* p, int64_t k, double a_bytes, double b_bytes) {
+  const int64_t last = p->m - (p->m_count - 1) * p->m_part;
+  const double rows =
+      (double)((p->m_count - 1) * piece(p->m_part, kAmxRowUnit, 1) + piece(last, kAmxRowUnit, 1));
+  const double products = 2 * rows * (double)p->n * (double)k / kFlopsPerByte;
+  const double hidden = products / (double)p->m_count;
+  const bool again = b_bytes > kNearBytes * (double)p->n_count;
+  return (double)p->n_count * a_bytes + (again ? (double)(p->m_count - 1) * b_bytes : 0) +
+         (b_bytes > hidden ? b_bytes - hidden : 0) + products;
+}
+
+carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int64_t k,
+                                                       int64_t row_unit, double a_bytes,
+                                                       double b_bytes) {
+  const double work = (double)m * (double)n * (double)k;
+  const int64_t wanted =
+      work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+  carnot_work_partition least = {.m = m, .n = n};
+  double least_cost = -1;
+  for (int64_t rows = 1; rows <= wanted; rows *= 2) {
+    carnot_work_partition p = {.m = m, .n = n};
+    p.m_part = piece(m, row_unit, rows);
+    p.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, p.m_part)));
+    p.n_part = piece(n, kColumnUnit, carnot_ceildiv(wanted, p.m_count));
+    p.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, p.n_part)));
+    const bool enough = 2 * carnot_work_partition_count(&p) >= wanted;
+    const double cost = cost_of(&p, k, a_bytes, b_bytes) * (enough ? 1 : 2);
+    if (least_cost >= 0 && cost >= least_cost) continue;
+    least = p;
+    least_cost = cost;
+  }
+  return least;
 }
 
 int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements) {

@@ -69,12 +69,11 @@ carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int6
 // weights serve many rows, and wide, so that few parts convert the same rows.
 carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit);
-// Of pixels in rows of |row|: parts of whole rows, for a row that two parts share is copied twice.
-static inline void carnot_work_partition_take_whole_rows(carnot_work_partition* partition,
-                                                         int64_t row) {
-  partition->m_part = carnot_ceildiv(partition->m_part, row) * row;
-  partition->m_count = carnot_max_i64(1, carnot_ceildiv(partition->m, partition->m_part));
-}
+// For kernels by AMX tiles of BF16: of the cuts into rows, in multiples of |row_unit|, and columns
+// the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|.
+carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int64_t k,
+                                                       int64_t row_unit, double a_bytes,
+                                                       double b_bytes);
 static inline int64_t carnot_work_partition_count(const carnot_work_partition* partition) {
   return partition->m_count * partition->n_count;
 }
@@ -103,5 +102,7 @@ static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
 // Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
 // are.
 const char* carnot_cpu_whole_bytes(const carnot_operand_desc* type, char* reason, size_t size);
+// reject: the same of the first operand, whose elements become the result's, stored alike.
+const char* carnot_cpu_moves_bytes(const carnot_problem* problem, char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_COMMON_CPU_H_

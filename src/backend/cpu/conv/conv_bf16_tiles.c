@@ -5,7 +5,7 @@
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
-enum { kLeastGroupChannels = 16, kMostGroups = 8 };
+enum { kLeastGroupChannels = 16, kMostGroups = 8, kRowUnit = 32 };
 
 // A filter row is one tap where the kernel joins its columns.
 static bool joins_columns(const carnot_conv_params* p) {
@@ -110,6 +110,23 @@ typedef struct conv_state {
   int64_t scratch;  // of a part
 } conv_state;
 
+// Pixels in place are read mostly from L2. Others are copied by every part, in whole rows, for a
+// row that two parts share is copied twice.
+static carnot_work_partition partition_of(const carnot_conv_params* p,
+                                          const carnot_window_geometry* g,
+                                          const carnot_conv2d_bf16_tiles* call) {
+  const bool in_place = carnot_conv2d_bf16_tiles_in_place(call);
+  const int64_t channels = p->channels / p->group, depth = channels * carnot_conv_taps(p),
+                filters = p->filters / p->group;
+  const double src = (double)(g->n * g->h * g->w * channels);
+  return carnot_work_partition_make_least(g->n * g->p * g->q, filters, depth,
+                                          in_place ? kRowUnit : g->q,
+                                          src * (in_place            ? 1
+                                                 : call->src_is_bf16 ? 4
+                                                                     : 6),
+                                          (double)(depth * filters) * 2);
+}
+
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
                                      size_t* out_workspace_bytes) {
@@ -123,10 +140,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "the pixels under the window do not fit in L2");
   carnot_work_partition* partition = &state->partition;
-  *partition =
-      carnot_work_partition_make(step->tactic->isa, g->n * g->p * g->q, p->filters / p->group,
-                                 p->channels / p->group * carnot_conv_taps(p));
-  carnot_work_partition_take_whole_rows(partition, g->q);
+  *partition = partition_of(p, g, &call);
   state->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
   *out_workspace_bytes =
       (size_t)(state->scratch * carnot_work_partition_count(partition) * p->group);

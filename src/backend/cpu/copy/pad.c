@@ -44,13 +44,17 @@ static const char* read_pads(const carnot_problem* problem, void* params, char* 
   pad_params* out = params;
   if (problem->region->node_count != 1 || problem->region->nodes[0].op != CARNOT_OP_PAD) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  const char* why = carnot_cpu_whole_bytes(x, reason, size);
+  const char* why = carnot_cpu_moves_bytes(problem, reason, size);
   if (why) return why;
   int64_t pads[2 * CARNOT_MAX_RANK] = {0}, axes[CARNOT_MAX_RANK] = {0};
   pad_mode mode = mode_of(&problem->region->nodes[0]);
   int count = read_list(problem, 1, pads, 2 * CARNOT_MAX_RANK),
       axis_count = read_list(problem, 3, axes, CARNOT_MAX_RANK);
   if (mode == PAD_MODES) return "this mode has no kernel";
+  if (mode == PAD_CONSTANT && problem->input_count > 2 &&
+      problem->inputs[2].kind == CARNOT_VALUE_TENSOR &&
+      problem->inputs[2].format.dtype != x->format.dtype)
+    return "the fill value has another type";
   if (count < 0 || count % 2 || axis_count < 0) return "widths or axes are not constant";
   *out = (pad_params){.mode = (int32_t)mode};
   for (int i = 0; i < count / 2; i++) {
@@ -69,7 +73,7 @@ static const char* read_pads(const carnot_problem* problem, void* params, char* 
 static const char* pad_reject(carnot_problem* problem, char* reason, size_t size) {
   pad_params p;
   const char* why = read_pads(problem, &p, reason, size);
-  if (!why) problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why) problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return why;
 }
 
@@ -173,6 +177,7 @@ const carnot_tactic carnot_tactic_pad = {.name = "cpu_pad",
                                          .anchor = CARNOT_OP_PAD,
                                          .isa = CARNOT_ISA_SCALAR,
                                          .numerics = CARNOT_NUMERICS_EXACT,
+                                         .takes_bf16 = true,
                                          .reject = pad_reject,
                                          .prepare = pad_prepare,
                                          .validate = pad_validate,

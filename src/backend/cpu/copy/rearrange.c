@@ -7,7 +7,7 @@
 
 static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = carnot_cpu_alone(problem, CARNOT_OP_TRANSPOSE);
-  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) why = carnot_cpu_moves_bytes(problem, reason, size);
   if (!why)
     problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read in any layout
   return why;
@@ -56,6 +56,7 @@ const carnot_tactic carnot_tactic_transpose = {.name = "cpu_transpose",
                                                .isa = CARNOT_ISA_SCALAR,
                                                .numerics = CARNOT_NUMERICS_EXACT,
                                                .strided_outputs = true,
+                                               .takes_bf16 = true,
                                                .reject = transpose_reject,
                                                .configure = transpose_configure,
                                                .run = transpose_run};

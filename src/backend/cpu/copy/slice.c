@@ -10,7 +10,7 @@ static const char* read_slice(const carnot_problem* problem, void* params, char*
                               size_t size) {
   slice_params* out = params;
   const char* why = carnot_cpu_alone(problem, CARNOT_OP_SLICE);
-  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) why = carnot_cpu_moves_bytes(problem, reason, size);
   if (why) return why;
   int rank = problem->inputs[0].rank;
   for (int d = 0; d < rank; d++) out->start[d] = 0, out->step[d] = 1;
@@ -106,6 +106,7 @@ const carnot_tactic carnot_tactic_slice = {.name = "cpu_slice",
                                            .isa = CARNOT_ISA_SCALAR,
                                            .numerics = CARNOT_NUMERICS_EXACT,
                                            .strided_outputs = true,
+                                           .takes_bf16 = true,
                                            .reject = slice_reject,
                                            .prepare = slice_prepare,
                                            .validate = slice_validate,

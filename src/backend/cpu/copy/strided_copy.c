@@ -55,6 +55,14 @@ const char* carnot_cpu_whole_bytes(const carnot_operand_desc* t, char* reason, s
   return NULL;
 }
 
+const char* carnot_cpu_moves_bytes(const carnot_problem* problem, char* reason, size_t size) {
+  const carnot_dtype from = problem->inputs[0].format.dtype, to = problem->outputs[0].format.dtype;
+  const char* why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
+  return why || from == to ? why
+                           : carnot_because(reason, size, "%s is stored as %s",
+                                            carnot_dtype_name(from), carnot_dtype_name(to));
+}
+
 carnot_status* carnot_cpu_check_types(const carnot_operand* a, const carnot_operand* b) {
   CARNOT_CHECK(a->format.dtype == b->format.dtype && a->rank == b->rank, INVALID_ARGUMENT,
                "operands of %s and %s, ranks %d and %d", carnot_dtype_name(a->format.dtype),

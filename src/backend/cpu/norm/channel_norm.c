@@ -1,5 +1,5 @@
 // Group and instance normalization over float32, with a fused activation, and with operand and
-// result in bytes where the region's nodes dequantize and quantize them.
+// result in bytes where the region's nodes dequantize and quantize them, or in BF16 memory.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/epilogue.h"
 #include "backend/cpu/common/isa_variants.h"
@@ -39,9 +39,10 @@ static const char* read_channels(const carnot_problem* problem, void* params, ch
   if (!read_region(problem->region, problem->input_count, &core, &ends, &norm)) return "";
   if (ends.input == CARNOT_PLAN_NONE) return "the operand is no input of the step";
   const carnot_operand_desc* x = &problem->inputs[ends.input];
-  const char* why = carnot_is_end_bytes(&ends.x)
-                        ? NULL
-                        : carnot_not_f32(x, "the input", 3, CARNOT_MAX_RANK, reason, size);
+  const char* why =
+      carnot_is_end_bytes(&ends.x)
+          ? NULL
+          : carnot_not_f32_value(problem, x, "the input", 3, CARNOT_MAX_RANK, reason, size);
   if (!why) why = carnot_quantized_ends_check(problem, &ends);
   if (!why && x->rank < 3) why = "the input has no pixels";
   if (!why) why = check_parameter(problem, norm.scale, x->dims[1]);
@@ -94,8 +95,20 @@ static carnot_status* channel_norm_validate(const carnot_step_view* step) {
 typedef struct channel_norm_state {
   int64_t n, c, pixels, groups, groups_per_part, parts_per_image;
   bool channels_last;
+  int64_t block;  // pixels of a part that has all groups; 0: parts have all pixels of some groups
   size_t floats;  // where the workspace holds the tensor in float32, if an end is bytes
 } channel_norm_state;
+
+enum { kLeastCutPixels = 1024, kBlocks = 8, kBlockUnit = 32 };
+
+// Parts are blocks of pixels: whole rows of memory, and parts enough where channels are few.
+static void cut_pixels(channel_norm_state* s, size_t* out_workspace_bytes) {
+  s->block = carnot_ceildiv(carnot_ceildiv(s->pixels, kBlocks), kBlockUnit) * kBlockUnit;
+  s->parts_per_image = carnot_ceildiv(s->pixels, s->block);
+  s->groups_per_part = s->groups;
+  s->floats = 0;
+  *out_workspace_bytes = (size_t)(s->n * s->parts_per_image * 4 * s->c) * sizeof(float);
+}
 
 static carnot_status* channel_norm_configure(const carnot_step_view* step,
                                              const carnot_operand* inputs,
@@ -110,7 +123,7 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
                    ends.input != CARNOT_PLAN_NONE && norm.scale < step->input_count &&
                    norm.bias < step->input_count,
                INVALID_MODEL, "the step normalizes no channels");
-  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, outputs));
+  CARNOT_TRY(carnot_row_ends_check(step, &ends, inputs, outputs));
   const carnot_operand* x = &inputs[ends.input];
   bool same = x->rank >= 3 && x->rank == outputs[0].rank;
   for (int d = 0; same && d < x->rank; d++)
@@ -136,6 +149,12 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
   s->groups = p->groups ? p->groups : s->c;
   CARNOT_CHECK(s->c % s->groups == 0, INVALID_ARGUMENT, "%lld groups of %lld channels",
                (long long)s->groups, (long long)s->c);
+  const bool in_bytes = carnot_is_end_bytes(&ends.x) || carnot_is_end_bytes(&ends.y);
+  if (s->channels_last && !in_bytes && s->pixels >= kLeastCutPixels) {
+    cut_pixels(s, out_workspace_bytes);
+    return NULL;
+  }
+  s->block = 0;
   // Channels last: runs of at least 64 channels, so that every part reads whole cache lines.
   int64_t per_group = s->c / s->groups;
   s->groups_per_part = s->channels_last ? carnot_max_i64(carnot_ceildiv(64, per_group),
@@ -143,7 +162,6 @@ static carnot_status* channel_norm_configure(const carnot_step_view* step,
                                         : carnot_max_i64(1, carnot_ceildiv(s->groups, 16));
   s->parts_per_image = carnot_ceildiv(s->groups, s->groups_per_part);
   s->floats = s->channels_last ? (size_t)(s->n * s->parts_per_image * 2 * s->c) : 0;
-  const bool in_bytes = carnot_is_end_bytes(&ends.x) || carnot_is_end_bytes(&ends.y);
   *out_workspace_bytes =
       (s->floats + (in_bytes ? (size_t)(s->n * s->c * s->pixels) : 0)) * sizeof(float);
   return NULL;
@@ -200,6 +218,44 @@ static void channel_norm_part(void* argument, int64_t part) {
   if (run->ends.y_is_bytes) store_part(run, &extent);
 }
 
+// ---- blocks of pixels ----
+
+// The statistics of a block are 2 C floats, its scales and shifts 2 C behind those of all blocks.
+static float* stats_of(const channel_norm_run* run, int64_t part) {
+  return run->workspace + part * 2 * run->state->c;
+}
+
+static void block_of(const channel_norm_state* s, int64_t part, int64_t* begin, int64_t* end) {
+  const int64_t first = part / s->parts_per_image * s->pixels,
+                at = part % s->parts_per_image * s->block;
+  *begin = first + at;
+  *end = first + carnot_min_i64(at + s->block, s->pixels);
+}
+
+static void stats_part(void* argument, int64_t part) {
+  const channel_norm_run* run = argument;
+  const channel_norm_state* s = run->state;
+  int64_t begin, end;
+  block_of(s, part, &begin, &end);
+  const int64_t bytes = run->norm.src_is_bf16 ? 2 : 4;
+  float* mean = stats_of(run, part);
+  run->kernels->channel_stats_f32(run->norm.src_is_bf16, end - begin, s->c,
+                                  (const char*)run->ends.x + begin * s->c * bytes, s->c, mean,
+                                  mean + s->c);
+}
+
+static void apply_part(void* argument, int64_t part) {
+  const channel_norm_run* run = argument;
+  const channel_norm_state* s = run->state;
+  carnot_group_norm_f32 norm = run->norm;
+  int64_t begin, end;
+  block_of(s, part, &begin, &end);
+  norm.workspace = stats_of(run, s->n * s->parts_per_image + part);
+  run->kernels->group_norm_scales_f32(&norm, stats_of(run, part - part % s->parts_per_image),
+                                      s->block, 0, s->groups);
+  run->kernels->group_norm_apply_f32(&norm, begin, end, 0, s->c);
+}
+
 static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* state,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, void* workspace,
@@ -218,6 +274,8 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
       (carnot_group_norm_f32){.pixels = run.state->pixels,
                               .c = run.state->c,
                               .groups = run.state->groups,
+                              .src_is_bf16 = run.ends.x_is_bf16,
+                              .dst_is_bf16 = run.ends.y_is_bf16,
                               .src = run.ends.x_is_bytes ? floats : run.ends.x,
                               .src_ld = run.state->c,
                               .dst = run.ends.y_is_bytes ? floats : run.ends.y,
@@ -228,11 +286,17 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
                               .activation = (carnot_kernel_activation)p->epilogue_plan.activation,
                               .a = p->epilogue_plan.a,
                               .b = p->epilogue_plan.b};
-  carnot_executor_parallel(executor, run.state->n * run.state->parts_per_image, channel_norm_part,
-                           &run);
+  const int64_t parts = run.state->n * run.state->parts_per_image;
+  if (!run.state->block) {
+    carnot_executor_parallel(executor, parts, channel_norm_part, &run);
+    return NULL;
+  }
+  carnot_executor_parallel(executor, parts, stats_part, &run);
+  carnot_executor_parallel(executor, parts, apply_part, &run);
   return NULL;
 }
 
-CARNOT_CPU_TACTICS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = channel_norm_reject,
-                   .prepare = channel_norm_prepare, .validate = channel_norm_validate,
-                   .configure = channel_norm_configure, .run = channel_norm_run_all);
+CARNOT_CPU_TACTICS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .takes_bf16 = true,
+                   .reject = channel_norm_reject, .prepare = channel_norm_prepare,
+                   .validate = channel_norm_validate, .configure = channel_norm_configure,
+                   .run = channel_norm_run_all);

@@ -1,5 +1,5 @@
 // Softmax, layer and RMS normalization over float32, along trailing axes (rows), with operand and
-// result in bytes where the region's nodes dequantize and quantize them.
+// result in bytes where the region's nodes dequantize and quantize them, or in BF16 memory.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/quantize/row_ends.h"
@@ -16,9 +16,10 @@ static const char* check_input(const carnot_problem* problem, const carnot_quant
                                char* reason, size_t size) {
   if (ends->input == CARNOT_PLAN_NONE) return "the operand is no input of the step";
   const carnot_operand_desc* x = &problem->inputs[ends->input];
-  const char* why = carnot_is_end_bytes(&ends->x)
-                        ? NULL
-                        : carnot_not_f32(x, "the input", 1, CARNOT_MAX_RANK, reason, size);
+  const char* why =
+      carnot_is_end_bytes(&ends->x)
+          ? NULL
+          : carnot_not_f32_value(problem, x, "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (!why) why = carnot_quantized_ends_check(problem, ends);
   return why || x->rank >= 1 ? why : "the input has no axis";
 }
@@ -41,7 +42,7 @@ static carnot_status* make_rows(const carnot_step_view* step, const carnot_opera
   CARNOT_CHECK(
       read_region(step->region, step->input_count, &ends, norm) && ends.input != CARNOT_PLAN_NONE,
       INVALID_MODEL, "the step normalizes no axis");
-  CARNOT_TRY(carnot_row_ends_check(&ends, inputs, outputs));
+  CARNOT_TRY(carnot_row_ends_check(step, &ends, inputs, outputs));
   const carnot_operand *in = &inputs[ends.input], *out = &outputs[ends.y_output];
   bool same = in->rank == out->rank && carnot_cpu_is_dense(in) && carnot_cpu_is_dense(out);
   for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
@@ -50,7 +51,7 @@ static carnot_status* make_rows(const carnot_step_view* step, const carnot_opera
   CARNOT_TRY(carnot_norm_extents_of(norm, in->rank, in->dims, &e));
   *s = (rows_state){.outer = e.outer, .n = e.size, .inner = e.inner};
   s->per_part = carnot_rows_per_part(s->outer, s->n * s->inner * 4);
-  s->buffer = carnot_row_ends_buffer(&ends, s->n * s->inner);
+  s->buffer = carnot_row_ends_buffer(&ends, inputs, outputs, s->n * s->inner);
   *out_workspace_bytes =
       (size_t)(carnot_ceildiv(s->outer, s->per_part) * s->buffer) * sizeof(float);
   return NULL;
@@ -236,7 +237,7 @@ static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-CARNOT_CPU_TACTICS(softmax_f32, .anchor = CARNOT_OP_COUNT, .reject = softmax_reject,
-                   .configure = softmax_configure, .run = softmax_run);
-CARNOT_CPU_TACTICS(row_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = row_norm_reject,
-                   .configure = row_norm_configure, .run = row_norm_run);
+CARNOT_CPU_TACTICS(softmax_f32, .anchor = CARNOT_OP_COUNT, .takes_bf16 = true,
+                   .reject = softmax_reject, .configure = softmax_configure, .run = softmax_run);
+CARNOT_CPU_TACTICS(row_norm_f32, .anchor = CARNOT_OP_COUNT, .takes_bf16 = true,
+                   .reject = row_norm_reject, .configure = row_norm_configure, .run = row_norm_run);

@@ -1,5 +1,5 @@
-// Resizing of images over channels-last float32 operands: tables of taps for rows and columns,
-// computed in each run (one entry for each output row and column).
+// Resizing of images over channels-last operands, float32 or BF16 in memory: tables of taps for
+// rows and columns, computed in each run (one entry for each output row and column).
 #include <math.h>
 
 #include "backend/cpu/common/cpu.h"
@@ -13,7 +13,9 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
   const carnot_plan_node* node = &problem->region->nodes[0];
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_RESIZE);
   if (node->op != CARNOT_OP_RESIZE || problem->region->node_count != 1) return "";
-  const char* why = carnot_not_f32(&problem->inputs[kX], "the input", 4, 4, reason, size);
+  const char* why =
+      carnot_not_f32_value(problem, &problem->inputs[kX], "the input", 4, 4, reason, size);
+  if (!why) why = carnot_cpu_moves_bytes(problem, reason, size);
   if (why) return why;
   size_t axis_count;
   (void)carnot_attr_ints(&node->attrs, "axes", &axis_count);
@@ -77,6 +79,9 @@ static carnot_status* resize_configure(const carnot_step_view* step, const carno
   CARNOT_CHECK(x->rank == 4 && y->rank == 4 && x->dims[0] == y->dims[0] &&
                    x->dims[1] == y->dims[1] && x->strides[1] == 1 && y->strides[1] == 1,
                INVALID_ARGUMENT, "operands are no images of the same batch and channels");
+  CARNOT_CHECK(carnot_cpu_is_f32_value(step, x) && x->format.dtype == y->format.dtype,
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(y->format.dtype));
   CARNOT_CHECK(y->strides[2] == y->dims[3] * y->strides[3] &&
                    (y->dims[0] == 1 || y->strides[0] == y->dims[2] * y->strides[2]),
                INVALID_ARGUMENT, "the result's pixels are not evenly spaced");
@@ -102,6 +107,7 @@ static carnot_status* resize_configure(const carnot_step_view* step, const carno
   state->resize = (carnot_resize_f32){.c = x->dims[1],
                                       .p = y->dims[2],
                                       .q = y->dims[3],
+                                      .is_bf16 = x->format.dtype == CARNOT_DTYPE_BF16,
                                       .src_n = x->strides[0],
                                       .src_h = x->strides[2],
                                       .src_w = x->strides[3],
@@ -175,5 +181,5 @@ static carnot_status* resize_run_all(const carnot_step_view* step, void* memory,
 }
 
 CARNOT_CPU_TACTICS(resize_f32, .anchor = CARNOT_OP_RESIZE, .strided_outputs = true,
-                   .reject = resize_reject, .validate = resize_validate,
+                   .takes_bf16 = true, .reject = resize_reject, .validate = resize_validate,
                    .configure = resize_configure, .run = resize_run_all);

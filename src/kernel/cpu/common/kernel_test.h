@@ -101,6 +101,21 @@ static inline void round_all(weights_type type, float* x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) x[i] = rounded(type, x[i]);
 }
 
+// |count| numbers of |x| in a buffer of their own that ends at an inaccessible page, float32 or
+// rounded to BF16. An odd count of BF16 leaves one element before the first.
+static inline void* stored(const carnot_cpu_kernels* kernels, bool as_bf16, const float* x,
+                           int64_t count) {
+  float* to = buffer(as_bf16 ? (count + 1) / 2 : count, 0);
+  if (!as_bf16) return memcpy(to, x, (size_t)count * sizeof *x);
+  uint16_t* half = (uint16_t*)to + count % 2;
+  kernels->bf16_of_f32(count, x, half);
+  return half;
+}
+
+static inline void stored_free(bool as_bf16, void* x, int64_t count) {
+  if (x) buffer_free(as_bf16 ? (float*)((uint16_t*)x - count % 2) : x);
+}
+
 // The level rounds the rows of A too.
 static inline bool rounds_rows(const carnot_cpu_kernels* kernels, weights_type type) {
   return type == WEIGHTS_BF16 && strstr(kernels->isa, "bf16");

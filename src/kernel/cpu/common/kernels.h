@@ -5,6 +5,7 @@
 #ifndef CARNOT_KERNEL_CPU_COMMON_KERNELS_H_
 #define CARNOT_KERNEL_CPU_COMMON_KERNELS_H_
 
+#include "kernel/cpu/attention/attention_bf16_tiles.h"
 #include "kernel/cpu/attention/attention_decode_f32.h"
 #include "kernel/cpu/attention/attention_f32.h"
 #include "kernel/cpu/attention/attention_u8s8.h"
@@ -17,6 +18,7 @@
 #include "kernel/cpu/conv/conv2d_s8_tiles.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"
+#include "kernel/cpu/conv/sum_columns_f32.h"
 #include "kernel/cpu/copy/transpose.h"
 #include "kernel/cpu/gather/gather.h"
 #include "kernel/cpu/gemm/gemm_dequant_s8.h"

@@ -2,36 +2,23 @@
 #include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 
 #include "kernel/cpu/conv/conv2d_tiles_loop.h"
+#include "kernel/cpu/gemm/load_bf16.h"
 
 // ---- the copy of pixels ----
 
-CARNOT_INLINE void copy_bf16(const uint16_t* from, int64_t channels, uint16_t* to) {
-  int64_t k = 0;
-  for (; k + 32 <= channels; k += 32) _mm512_store_si512(to + k, _mm512_loadu_si512(from + k));
-  if (k < channels) {
-    const __mmask32 mask = (__mmask32)((UINT64_C(1) << (channels - k)) - 1);
-    _mm512_store_si512(to + k, _mm512_maskz_loadu_epi16(mask, from + k));
-  }
-}
-
-CARNOT_INLINE void copy_f32(const float* from, int64_t channels, uint16_t* to) {
-  for (int64_t k = 0; k < channels; k += 32) {
-    const int64_t left = channels - k;
-    const vf32 low = v_load_upto(from + k, left);
-    const vf32 high = left > 16 ? v_load_upto(from + k + 16, left - 16) : v_zero();
-    _mm512_store_si512(to + k, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-  }
+CARNOT_INLINE void copy_pixel(bool is_bf16, const char* from, int64_t channels, char* to) {
+  for (int64_t k = 0; k < channels; k += 32, to += kTileBytes)
+    _mm512_store_si512(to, load_bf16_32(is_bf16, from, k, channels - k));
 }
 
 static void copy_pixels(const tiles_call* call, const char* from, int64_t stride, int64_t count,
                         char* to) {
   const carnot_conv2d_bf16_tiles* p = call->problem;
-  const int64_t channels = call->conv.c;
   for (int64_t i = 0; i < count; ++i, from += stride, to += call->layout.depth) {
     if (p->src_is_bf16)
-      copy_bf16((const uint16_t*)(const void*)from, channels, (uint16_t*)(void*)to);
+      copy_pixel(true, from, call->conv.c, to);
     else
-      copy_f32((const float*)(const void*)from, channels, (uint16_t*)(void*)to);
+      copy_pixel(false, from, call->conv.c, to);
   }
 }
 
@@ -74,8 +61,20 @@ typedef struct epilogue {
   vf32 bias[2], lo, hi;
   int begin, end;     // rows of the step
   __mmask32 columns;  // of 32 that exist
-  bool clips, stores;
+  bool gelu, stores;
 } epilogue;
+
+// x Phi(x) for results in BF16: Phi as an odd polynomial on [-4, 4], 2.3e-5, and 0 below -5.5.
+CARNOT_INLINE vf32 gelu_roughly(vf32 x) {
+  static const float c[] = {0.3988475f,     -0.06617533f,    0.009664837f,   -0.001048193f,
+                            8.0665595e-05f, -4.1007147e-06f, 1.2170462e-07f, -1.5806754e-09f};
+  const vf32 near = v_min_to(v_set(4), v_max_to(v_set(-4), x)), z = v_mul(near, near);
+  vf32 y = v_set(c[7]);
+  CARNOT_UNROLL
+  for (int i = 6; i >= 0; --i) y = v_fma(y, z, v_set(c[i]));
+  const __mmask16 some = _mm512_cmp_ps_mask(x, v_set(-5.5f), _CMP_NLT_UQ);
+  return _mm512_maskz_mul_ps(some, x, v_fma(near, y, v_set(0.5f)));
+}
 
 CARNOT_INLINE vf32 residual_of(residual_type type, const float* residual, int64_t at,
                                __mmask16 columns) {
@@ -84,7 +83,7 @@ CARNOT_INLINE vf32 residual_of(residual_type type, const float* residual, int64_
   return v_widen_bf16(_mm256_maskz_loadu_epi16(columns, bf16 + at));
 }
 
-CARNOT_INLINE void finish_rows(residual_type type, bool as_bf16, bool whole,
+CARNOT_INLINE void finish_rows(residual_type type, bool gelu, bool as_bf16, bool whole,
                                const carnot_conv2d_bf16_tiles* p, const epilogue* e,
                                const tiles_step* s, int64_t n, float* sums) {
   const float* residual = p->conv.epilogue.residual;
@@ -104,7 +103,7 @@ CARNOT_INLINE void finish_rows(residual_type type, bool as_bf16, bool whole,
       x[v] = v_add(v_load(sums + v * kPanel), bias[v]);
       if (type != RESIDUAL_NONE)
         x[v] = v_add(x[v], residual_of(type, residual, m * residual_ld + n + v * kPanel, part));
-      x[v] = v_min_to(hi, v_max_to(lo, x[v]));
+      x[v] = gelu ? gelu_roughly(x[v]) : v_min_to(hi, v_max_to(lo, x[v]));
       if (!e->stores) v_store(sums + v * kPanel, x[v]);
       if (e->stores && !as_bf16) _mm512_mask_storeu_ps(f32 + m * ld + v * kPanel, part, x[v]);
     }
@@ -121,15 +120,19 @@ CARNOT_INLINE void finish_rows(residual_type type, bool as_bf16, bool whole,
 CARNOT_INLINE void finish_as(residual_type type, const carnot_conv2d_bf16_tiles* p,
                              const epilogue* e, const tiles_step* s, int64_t n, float* sums) {
   const bool whole = e->columns == 0xffffffff;
-  if (p->dst_is_bf16 && whole) finish_rows(type, true, true, p, e, s, n, sums);
-  if (p->dst_is_bf16 && !whole) finish_rows(type, true, false, p, e, s, n, sums);
-  if (!p->dst_is_bf16 && whole) finish_rows(type, false, true, p, e, s, n, sums);
-  if (!p->dst_is_bf16 && !whole) finish_rows(type, false, false, p, e, s, n, sums);
+  if (p->dst_is_bf16 && whole) finish_rows(type, false, true, true, p, e, s, n, sums);
+  if (p->dst_is_bf16 && !whole) finish_rows(type, false, true, false, p, e, s, n, sums);
+  if (!p->dst_is_bf16 && whole) finish_rows(type, false, false, true, p, e, s, n, sums);
+  if (!p->dst_is_bf16 && !whole) finish_rows(type, false, false, false, p, e, s, n, sums);
 }
 
 static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, const tiles_step* s,
                    int64_t n, bool adds, float* sums) {
-  if (!adds || !p->conv.epilogue.residual)
+  if (e->gelu && e->columns == 0xffffffff)
+    finish_rows(RESIDUAL_NONE, true, true, true, p, e, s, n, sums);
+  else if (e->gelu)
+    finish_rows(RESIDUAL_NONE, true, true, false, p, e, s, n, sums);
+  else if (!adds || !p->conv.epilogue.residual)
     finish_as(RESIDUAL_NONE, p, e, s, n, sums);
   else if (p->residual_is_bf16)
     finish_as(RESIDUAL_BF16, p, e, s, n, sums);
@@ -138,7 +141,8 @@ static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, const t
 }
 
 // Of columns [n, n + 32) or up to |n1|. Bounds are infinite where there are none; NaN passes both.
-static epilogue epilogue_at(const carnot_epilogue_f32* e, int64_t n, int64_t n1) {
+static epilogue epilogue_at(const carnot_conv2d_bf16_tiles* p, int64_t n, int64_t n1) {
+  const carnot_epilogue_f32* e = &p->conv.epilogue;
   const int64_t left = n1 - n;
   epilogue at = {
       .lo = v_set(-__builtin_inff()),
@@ -150,7 +154,8 @@ static epilogue epilogue_at(const carnot_epilogue_f32* e, int64_t n, int64_t n1)
   }
   if (e->activation == CARNOT_KERNEL_ACTIVATION_RELU) at.lo = v_zero();
   if (e->activation == CARNOT_KERNEL_ACTIVATION_CLIP) at.lo = v_set(e->a), at.hi = v_set(e->b);
-  at.stores = e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
+  at.gelu = e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF && p->dst_is_bf16 && !e->residual;
+  at.stores = at.gelu || e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
               e->activation == CARNOT_KERNEL_ACTIVATION_RELU ||
               e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   return at;
@@ -180,7 +185,7 @@ static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_be
 static void store(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
                   void* sums) {
   const carnot_conv2d_bf16_tiles* p = call->problem;
-  epilogue e = epilogue_at(&p->conv.epilogue, n, call->n1);
+  epilogue e = epilogue_at(p, n, call->n1);
   e.begin = begin, e.end = end;
   apply_epilogue(p, &e, s, n, sums);
 }

@@ -12,9 +12,10 @@
 // filled up with zeros to a multiple of 32, so that every tap begins with a tile.
 // |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
 // Pixels are rounded to BF16 (nearest even, subnormal numbers to zero), sums are float32, results
-// are rounded once when they are stored. A call computes pixels [m0,m1) of N*P*Q and channels
-// [n0,n1), n0 a multiple of 16; disjoint calls may run at once, with the same bits however the work
-// is cut. dst may not overlap src. Any thread. No depth dimension.
+// are rounded once when they are stored; GELU_ERF(x) without a residual is within 4e-5 |x| before
+// it is rounded to BF16. A call computes pixels [m0,m1) of N*P*Q and channels [n0,n1), n0 a
+// multiple of 16; disjoint calls may run at once, with the same bits however the work is cut. dst
+// may not overlap src. Any thread. No depth dimension.
 #ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_BF16_TILES_H_
 #define CARNOT_KERNEL_CPU_CONV_CONV2D_BF16_TILES_H_
 
@@ -42,7 +43,9 @@ static inline bool carnot_bf16_tiles_joins_columns(int64_t c, int64_t s, int64_t
 // Whether the kernel takes these sizes: no more than CARNOT_BF16_TILES_MAX_TAPS taps, and the
 // pixels under a few results fit in its copy.
 bool carnot_conv2d_bf16_tiles_fits(const carnot_conv2d_bf16_tiles* p);
-// Bytes of scratch of a call with these sizes, at most 512 KB where pixels are copied.
+// Whether pixels are read where they lie, without a copy.
+bool carnot_conv2d_bf16_tiles_in_place(const carnot_conv2d_bf16_tiles* p);
+// Bytes of scratch of a call with these sizes, at most 1 MB where pixels are copied.
 int64_t carnot_conv2d_bf16_tiles_scratch(const carnot_conv2d_bf16_tiles* p);
 
 // Elements of weights packed as k2n16d32.

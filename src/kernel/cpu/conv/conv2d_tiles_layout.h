@@ -12,13 +12,14 @@
 #include "kernel/cpu/conv/conv2d_s8_tiles.h"
 
 enum {
-  kTileBytes = 64,               // of a tile's row
-  kGroupRows = 16,               // pixels of a tile
-  kTileRows = 2 * kGroupRows,    // of a step
-  kSmallCopyBytes = 128 * 1024,  // of the copy, which stays in L2 with the weights that it meets
-  kLargeCopyBytes = 512 * 1024,  // where the small one holds the pixels under few results
+  kTileBytes = 64,                // of a tile's row
+  kGroupRows = 16,                // pixels of a tile
+  kTileRows = 2 * kGroupRows,     // of a step
+  kSmallCopyBytes = 128 * 1024,   // of the copy, which stays in L2 with the weights that it meets
+  kLargeCopyBytes = 1024 * 1024,  // where the small one holds the pixels under few results
   kFewResults = 256,
-  kWeightBytes = 1024 * 1024,      // weights that stay in L2 while all pixels of a block meet them
+  kWeightBytes = 256 * 1024,       // weights that all pixels of a block meet before the next ones
+  kNearL2Bytes = 1024 * 1024,      // weights that stay in L2
   kNearWeightBytes = 48 * 1024,    // weights that stay in L1, or nearly
   kBlockBytes = 256 * 1024,        // of pixels read in place, of a block
   kChannelBlock = 4 * kTileBytes,  // of channels that all taps read while they are in L1

@@ -67,44 +67,67 @@ static void find_offsets(tiles_call* call) {
 
 // ---- loops ----
 
-// The columns that meet all pixels of a block before the next ones do: all where their weights stay
-// in L2.
-static int64_t columns_of_pass(const tiles_call* call) {
-  const int64_t fits = kWeightBytes / (call->panel / kPanel) / kStepColumns * kStepColumns;
-  return max_i64(fits, kStepColumns);
+// Columns, of whole steps, whose weights have up to |bytes|.
+static int64_t columns_within(const tiles_call* call, int64_t bytes) {
+  return max_i64(bytes / (call->panel / kPanel) / kStepColumns * kStepColumns, kStepColumns);
 }
 
-// What is fetched beside the sums of the columns from |n| on: the weights of the next columns in
-// the first step of a call, a part of the rows of the next step in others.
-static void find_fetched(const tiles_call* call, const tiles_step* s, int64_t n, bool is_first,
-                         tiles_beside* beside) {
+// The columns that meet all pixels of a block before the next ones do.
+static int64_t columns_of_pass(const tiles_call* call) {
+  return columns_within(call, kWeightBytes);
+}
+
+static const char* weights_of(const tiles_call* call, int64_t n) {
+  return call->weights + (min_i64(n, call->n1) + kPanel - 1) / kPanel * call->panel;
+}
+
+// What |steps| steps fetch beside their |depth| tiles of K: the weights of columns [n,end), or what
+// is left of them.
+static void fetch_columns(const tiles_call* call, int64_t n, int64_t end, int64_t steps,
+                          int64_t depth, tiles_beside* beside) {
+  const char *from = weights_of(call, n), *last = weights_of(call, end);
+  if (beside->end != last) beside->from = from, beside->end = last;
+  const int64_t lines = (beside->end - beside->from + 63) / 64;
+  beside->lines = (lines + steps * depth - 1) / (steps * depth);
+}
+
+// What step |s| fetches beside the sums of the columns from |n| on: a part of the rows of the step
+// behind it.
+static void fetch_rows(const tiles_call* call, const tiles_step* s, int64_t n,
+                       tiles_beside* beside) {
   const tiles_conv* c = &call->conv;
-  const int64_t left = min_i64(2, (call->n1 - n - 1) / kPanel - 1);  // panels behind these
-  beside->lines = 0;
-  if (is_first) {
-    beside->from = call->weights + (n / kPanel + 2) * call->panel;
-    beside->lines = left > 0 ? left * kPanel : 0;
-  } else if (call->fetches_rows && s->out[0] + 2 * kTileRows <= c->n * c->p * c->q) {
-    const int64_t parts = (call->n1 - call->n0 + kStepColumns - 1) / kStepColumns;
-    beside->lines = (kTileRows + parts - 1) / parts;
-    beside->from = c->src + (s->out[0] + kTileRows) * c->src_w +
-                   (n - call->n0) / kStepColumns * beside->lines * call->layout.depth;
-  }
+  if (s->out[0] + 2 * kTileRows > c->n * c->p * c->q) return;
+  const int64_t parts = (call->n1 - call->n0 + kStepColumns - 1) / kStepColumns;
+  beside->lines = (kTileRows + parts - 1) / parts;
+  beside->from = c->src + (s->out[0] + kTileRows) * c->src_w +
+                 (n - call->n0) / kStepColumns * beside->lines * call->layout.depth;
+  beside->end = beside->from + beside->lines * call->layout.depth;
 }
 
 // The steps of a block, whose pixels stay in L1 while the columns meet them. The sums of one step
-// are stored while the next one is computed.
+// are stored while the next one is computed. The steps of some columns fetch the weights of the
+// next ones: of the next step first, then of the next pass.
 static void compute_steps(const tiles_call* call, const tiles_step* steps, int count,
                           bool is_first) {
   char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
   const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
+  const bool stays = call->panel / kPanel * (call->n1 - call->n0) <= kNearL2Bytes;
   tiles_beside beside = {.rows = (int)((kTileRows / 2 + depth - 1) / depth * 2)};  // pairs
   int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass)
     for (int i = 0; i < count; ++i) {
       const int64_t end = min_i64(first + pass, call->n1);
       for (int64_t n = first; n < end; n += kStepColumns, at = 1 - at) {
-        find_fetched(call, &steps[i], n, is_first && i == 0, &beside);
+        const bool near = count == 1 || (i == 0 && first == call->n0);
+        const int64_t left =
+            (count - i) * ((end - first) / kStepColumns) - (n - first) / kStepColumns;
+        beside.lines = 0;
+        if (near && is_first)
+          fetch_columns(call, n + kStepColumns, n + 2 * kStepColumns, 1, depth, &beside);
+        else if (!near && (is_first || !stays))
+          fetch_columns(call, end, end + pass, max_i64(1, left), depth, &beside);
+        else if (call->fetches_rows)
+          fetch_rows(call, &steps[i], n, &beside);
         call->sum(call, &steps[i], n, &beside, sums[at]);
         beside.step = &steps[i], beside.n = n, beside.sums = sums[at], beside.row = 0;
       }
@@ -200,7 +223,7 @@ static void direct_step(const tiles_call* call, int64_t m, int64_t m1, int64_t t
 // once a block, or those whose weights stay in L2, so that rows are read once a pass. Whichever
 // reads fewer bytes.
 static int64_t columns_of_direct_pass(const tiles_call* call, int64_t rows, int64_t block) {
-  const int64_t columns = call->n1 - call->n0, pass = columns_of_pass(call);
+  const int64_t columns = call->n1 - call->n0, pass = columns_within(call, kNearL2Bytes);
   const int64_t blocks = (rows + block - 1) / block, passes = (columns + pass - 1) / pass;
   return rows + blocks * columns > columns + passes * rows ? pass : columns;
 }

@@ -9,6 +9,11 @@ bool carnot_conv2d_bf16_tiles_fits(const carnot_conv2d_bf16_tiles* p) {
   return tiles_layout_of(&conv).fits;
 }
 
+bool carnot_conv2d_bf16_tiles_in_place(const carnot_conv2d_bf16_tiles* p) {
+  const tiles_conv conv = tiles_conv_of_bf16(p);
+  return tiles_layout_of(&conv).direct;
+}
+
 int64_t carnot_conv2d_bf16_tiles_scratch(const carnot_conv2d_bf16_tiles* p) {
   const tiles_conv conv = tiles_conv_of_bf16(p);
   return tiles_layout_of(&conv).bytes;

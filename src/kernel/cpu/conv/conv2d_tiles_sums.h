@@ -28,8 +28,8 @@ typedef struct tiles_step {
 
 // What is done beside each tile of K while the tiles multiply.
 typedef struct tiles_beside {
-  const char* from;  // memory that a later step reads: some lines are fetched
-  int64_t lines;
+  const char *from, *end;  // memory that a later step reads: some lines are fetched
+  int64_t lines;           // at a time
   const tiles_step* step;  // an earlier step: some of its rows from |row| on are stored
   int64_t n;
   void* sums;
@@ -82,7 +82,8 @@ CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
 }
 
 CARNOT_INLINE void work_beside(const tiles_call* call, tiles_beside* b) {
-  for (int64_t i = 0; i < b->lines; ++i, b->from += 64) _mm_prefetch(b->from, _MM_HINT_T1);
+  for (int64_t i = 0; i < b->lines && b->from < b->end; ++i, b->from += 64)
+    _mm_prefetch(b->from, _MM_HINT_T1);
   store_some(call, b);
 }
 

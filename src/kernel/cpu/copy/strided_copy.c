@@ -101,6 +101,7 @@ static void copy_runs(int64_t rows, size_t bytes, const char* src, int64_t src_s
     }                                                       \
     return;
   switch (bytes) {
+    RUNS(4)
     RUNS(8)
     RUNS(16)
     RUNS(32)

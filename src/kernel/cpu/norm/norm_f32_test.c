@@ -78,30 +78,54 @@ static const problem kProblems[] = {
     {1, 100, 17, 17, CARNOT_KERNEL_ACTIVATION_RELU}, {1, 333, 64, 1, CARNOT_KERNEL_ACTIVATION_NONE},
     {1, 5000, 6, 2, CARNOT_KERNEL_ACTIVATION_NONE},  {2, 1, 24, 6, CARNOT_KERNEL_ACTIVATION_NONE}};
 
-static void check_group_problem(const carnot_cpu_kernels* kernels, const problem* p, bool last) {
+static void check_group_problem(const carnot_cpu_kernels* kernels, const problem* p, bool last,
+                                bool src_is_bf16, bool dst_is_bf16) {
   const int64_t ld = last ? p->c + 3 : p->c, size = p->c / p->groups;
-  float *src = shifted(p->n * p->pixels * ld, 64), *dst = buffer(p->n * p->pixels * ld, 0);
+  const int64_t count = p->n * p->pixels * ld;
+  float *src = shifted(count, 64), *dst = buffer(count, 0);
+  if (src_is_bf16) round_all(WEIGHTS_BF16, src, count);
+  void *from = stored(kernels, src_is_bf16, src, count),
+       *to = stored(kernels, dst_is_bf16, dst, count);
   float *scale = buffer(p->c, 65), *bias = buffer(p->c, 66), *workspace = buffer(2 * p->c, 0);
   const carnot_group_norm_f32 norm = {.pixels = p->pixels,
                                       .c = p->c,
                                       .groups = p->groups,
-                                      .src = src,
+                                      .src_is_bf16 = src_is_bf16,
+                                      .dst_is_bf16 = dst_is_bf16,
+                                      .src = from,
                                       .src_ld = ld,
-                                      .dst = dst,
+                                      .dst = to,
                                       .dst_ld = ld,
                                       .scale = scale,
                                       .bias = bias,
                                       .epsilon = 1e-5f,
                                       .activation = p->activation,
                                       .workspace = workspace};
-  const int64_t half = p->groups / 2;
-  if (last) {
+  const int64_t half = p->groups / 2, block = 7;
+  if (last && p->n == 1 && p->pixels > block) {  // in blocks of pixels
+    float* stats = buffer((p->pixels + block - 1) / block * 2 * p->c, 0);
+    for (int64_t i = 0; i < p->pixels; i += block) {
+      float* mean = stats + i / block * 2 * p->c;
+      const int64_t rows = p->pixels - i < block ? p->pixels - i : block;
+      kernels->channel_stats_f32(src_is_bf16, rows, p->c,
+                                 (char*)from + i * ld * (src_is_bf16 ? 2 : 4), ld, mean,
+                                 mean + p->c);
+    }
+    kernels->group_norm_scales_f32(&norm, stats, block, 0, p->groups);
+    kernels->group_norm_apply_f32(&norm, 0, half, 0, p->c);
+    kernels->group_norm_apply_f32(&norm, half, p->pixels, 0, p->c);
+    buffer_free(stats);
+  } else if (last) {
     kernels->group_norm_nhwc_f32(&norm, 0, p->n, 0, half);
     kernels->group_norm_nhwc_f32(&norm, 0, p->n, half, p->groups);
   } else {
     kernels->group_norm_nchw_f32(&norm, 0, p->n, 0, half);
     kernels->group_norm_nchw_f32(&norm, 0, p->n, half, p->groups);
   }
+  if (dst_is_bf16)
+    kernels->f32_of_bf16(count, to, dst);
+  else
+    memcpy(dst, to, (size_t)count * sizeof *dst);
   for (int64_t n = 0; n < p->n; ++n) {
     for (int64_t g = 0; g < p->groups; ++g) {
       const int64_t at = last ? n * p->pixels * ld + g * size : (n * p->c + g * size) * p->pixels;
@@ -112,26 +136,31 @@ static void check_group_problem(const carnot_cpu_kernels* kernels, const problem
         const int64_t j = at + (last ? i / size * ld + i % size : i);
         const double x = (src[j] - m.mean) * m.inv * scale[ch] + bias[ch];
         const double want = activation_in_double(p->activation, 0, 0, x);
-        check_near(dst[j], want, 8 * FLT_EPSILON * (100 * m.inv + 1), "group norm", ch, i);
+        const double bound =
+            8 * FLT_EPSILON * (100 * m.inv + 1) + dst_is_bf16 * fabs(want) * 0x1p-8;
+        check_near(dst[j], want, bound, "group norm", ch, i);
       }
     }
-    if (last) assert_true(dst[n * p->pixels * ld + p->c] == kCanary);
+    if (last)
+      assert_true(fabsf(dst[n * p->pixels * ld + p->c] - kCanary) < (dst_is_bf16 ? 64 : 1e-3));
   }
+  stored_free(src_is_bf16, from, count), stored_free(dst_is_bf16, to, count);
   buffer_free(src), buffer_free(dst), buffer_free(scale), buffer_free(bias);
   buffer_free(workspace);
 }
 
 static void check_groups(const carnot_cpu_kernels* kernels) {
-  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
-    check_group_problem(kernels, &kProblems[i], /*last=*/true);
-    check_group_problem(kernels, &kProblems[i], /*last=*/false);
-  }
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
+    for (unsigned types = 0; types < 4; ++types) {
+      check_group_problem(kernels, &kProblems[i], /*last=*/true, types & 1, types & 2);
+      check_group_problem(kernels, &kProblems[i], /*last=*/false, types & 1, types & 2);
+    }
 }
 
 static void check_stats(const carnot_cpu_kernels* kernels) {
   enum { kRows = 1000, kWidth = 21 };
   float *x = shifted(kRows * kWidth, 67), mean[kWidth], m2[kWidth];
-  kernels->channel_stats_f32(kRows, kWidth, x, kWidth, mean, m2);
+  kernels->channel_stats_f32(/*is_bf16=*/false, kRows, kWidth, x, kWidth, mean, m2);
   for (int j = 0; j < kWidth; ++j) {
     const moments m = moments_of(x + j, kRows, kWidth, 1, 0);
     check_near(mean[j], m.mean, 4 * FLT_EPSILON * 100, "mean", j, 0);

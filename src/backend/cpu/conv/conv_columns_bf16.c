@@ -1,0 +1,226 @@
+// Convolution of few filters by AMX tiles: the columns of the filter are channels of their own of a
+// convolution with a filter of one column, and what they give is summed with its shifts. A tile
+// multiplies 16 columns, of which few filters fill few: 9x9 pixels of 16 channels to 3 take 81
+// products of tiles, and 18 so.
+#include <stdlib.h>
+
+#include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/common/packed_weights.h"
+#include "backend/cpu/conv/conv.h"
+
+enum {
+  kLeastChannels = 16,
+  kMostColumns = 64,
+  kWantedParts = 8,
+  kSumsBytes = 512 * 1024  // of a block of rows
+};
+
+static int64_t columns_of(const carnot_conv_params* p) { return p->window.kernel[1] * p->filters; }
+
+static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
+  return (carnot_packed_weights_shape){p->window.kernel[0], p->channels, columns_of(p)};
+}
+
+static size_t packed_bytes(const carnot_conv_params* p) {
+  return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES, weights_shape(p));
+}
+
+// ---- build ----
+
+// |rows| output rows of an image from |p0| on.
+static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
+                                        const carnot_window_geometry* g, int64_t p0, int64_t rows) {
+  return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
+                                             .h = g->h,
+                                             .w = g->w,
+                                             .c = p->channels,
+                                             .p = rows,
+                                             .q = g->q + (g->s - 1) * g->dilation_w,
+                                             .k = columns_of(p),
+                                             .r = g->r,
+                                             .s = 1,
+                                             .stride_h = g->stride_h,
+                                             .stride_w = 1,
+                                             .dilation_h = g->dilation_h,
+                                             .dilation_w = 1,
+                                             .pad_h = g->pad_h - p0 * g->stride_h,
+                                             .pad_w = g->pad_w,
+                                             .src_n = g->src_n,
+                                             .src_h = g->src_h,
+                                             .src_w = g->src_w,
+                                             .ld = columns_of(p)}};
+}
+
+static const char* check_params(const carnot_conv_params* p, char* reason, size_t size) {
+  if (p->window.rank != 2) return "the window has not two dimensions";
+  const int64_t columns = columns_of(p), filters = p->filters;
+  if (p->group != 1) return "the channels are in groups";
+  if (p->window.strides[1] != 1) return "the window steps by more than a column";
+  if (p->channels < kLeastChannels || p->channels > CARNOT_CONV_MAX_CHANNELS)
+    return carnot_because(reason, size, "%lld channels, takes %d to %d", (long long)p->channels,
+                          kLeastChannels, CARNOT_CONV_MAX_CHANNELS);
+  if (columns > kMostColumns ||
+      2 * carnot_ceildiv(columns, 16) > p->window.kernel[1] * carnot_ceildiv(filters, 16))
+    return carnot_because(reason, size, "%lld filters fill their tiles", (long long)filters);
+  return p->epilogue_plan.residual >= 0 ? "a residual is added" : NULL;
+}
+
+static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_conv_params p;
+  const char* why = carnot_conv_reject(problem, &p, reason, size);
+  if (!why) why = check_params(&p, reason, size);
+  if (why) return why;
+  if (problem->outputs[0].format.dtype != CARNOT_DTYPE_F32) return "the result stays float32";
+  const carnot_window_geometry g = carnot_window_geometry_of_any_size(&p.window, p.channels);
+  carnot_conv2d_bf16_tiles call = call_of(&p, &g, 0, /*rows=*/1);
+  call.src_is_bf16 = problem->inputs[0].format.dtype == CARNOT_DTYPE_BF16;
+  return carnot_conv2d_bf16_tiles_fits(&call) ? NULL
+                                              : "the pixels under the window do not fit in L2";
+}
+
+// [K,C,R,S] as filters [S,K] of one column, [C,R].
+static void split_columns(const carnot_conv_params* p, const float* weights, float* split) {
+  const int64_t s = p->window.kernel[1], rows = p->channels * p->window.kernel[0];
+  for (int64_t k = 0; k < p->filters; k++)
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = 0; j < s; j++)
+        split[(j * p->filters + k) * rows + i] = weights[(k * rows + i) * s + j];
+}
+
+static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_conv_params* p;
+  CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
+  p->weights = CARNOT_WEIGHTS_BF16_TILES;
+  const carnot_packed_weights_shape shape = weights_shape(p);
+  void *packed, *split, *wide;
+  CARNOT_TRY(carnot_conv_alloc_weights(
+      out, carnot_packed_weights_packing(CARNOT_WEIGHTS_BF16_TILES), packed_bytes(p), &packed));
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(shape.taps * shape.depth * shape.n),
+                              sizeof(float), "the columns of a filter", &split));
+  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n),
+                           sizeof(float), "weights before packing", &wide));
+  split_columns(p, carnot_conv_weights(problem)->tensor->data, split);
+  carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, split, wide);
+  carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide, packed);
+  free(wide);
+  return NULL;
+}
+
+// ---- load and run ----
+
+static carnot_status* conv_validate(const carnot_step_view* step) {
+  const carnot_conv_params* p = NULL;
+  char reason[256];
+  CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
+  const char* why = check_params(p, reason, sizeof(reason));
+  CARNOT_CHECK(!why && p->weights == CARNOT_WEIGHTS_BF16_TILES &&
+                   p->window.kernel[0] <= CARNOT_BF16_TILES_MAX_TAPS,
+               INVALID_MODEL, "the step is no convolution of few filters: %s",
+               why ? why : "its weights are packed otherwise");
+  return carnot_conv_check_packed(step, packed_bytes(p));
+}
+
+typedef struct conv_state {
+  carnot_window_geometry geometry;
+  int64_t rows, rows_per_part, parts_per_image;  // |rows| of a block
+  int64_t scratch, workspace;                    // bytes of a part: of the kernel, and in all
+} conv_state;
+
+static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
+  conv_state* s = memory;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &s->geometry));
+  CARNOT_CHECK(outputs[0].format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
+               "the result is %s, must be float32", carnot_dtype_name(outputs[0].format.dtype));
+  const carnot_conv_params* p = step->params;
+  const carnot_window_geometry* g = &s->geometry;
+  const int64_t row = (g->q + (g->s - 1) * g->dilation_w) * columns_of(p) * 4;
+  s->rows_per_part = carnot_ceildiv(g->p, kWantedParts);
+  s->rows = carnot_min_i64(s->rows_per_part, carnot_max_i64(1, kSumsBytes / row));
+  s->parts_per_image = carnot_ceildiv(g->p, s->rows_per_part);
+  carnot_conv2d_bf16_tiles call = call_of(p, g, 0, s->rows);
+  call.src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16;
+  CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
+               "the pixels under the window do not fit in L2");
+  s->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
+  s->workspace = s->scratch + (int64_t)carnot_align_up((size_t)(s->rows * row), 64);
+  *out_workspace_bytes = (size_t)(s->workspace * s->parts_per_image * g->n);
+  return NULL;
+}
+
+typedef struct conv_run {
+  const carnot_cpu_kernels* kernels;
+  const carnot_step_view* step;
+  const conv_state* state;
+  const carnot_operand *inputs, *outputs;
+  char* workspace;
+} conv_run;
+
+// |rows| rows of image |n| from |p0| on.
+static void compute_rows(const conv_run* run, int64_t n, int64_t p0, int64_t rows,
+                         char* workspace) {
+  const carnot_conv_params* p = run->step->params;
+  const carnot_window_geometry* g = &run->state->geometry;
+  const carnot_operand *x = &run->inputs[0], *y = &run->outputs[0];
+  const int64_t bytes = carnot_dtype_bits(x->format.dtype) / 8;
+  float* sums = (float*)(void*)(workspace + run->state->scratch);
+  carnot_conv2d_bf16_tiles call = call_of(p, g, p0, rows);
+  call.src_is_bf16 = x->format.dtype == CARNOT_DTYPE_BF16;
+  call.scratch = workspace;
+  call.conv.src = (const float*)(const void*)((const char*)x->data + n * g->src_n * bytes);
+  call.conv.dst = sums;
+  call.conv.weights = run->step->constants[0];
+  run->kernels->conv2d_bf16_tiles(&call, 0, rows * call.conv.q, 0, call.conv.k);
+  carnot_sum_columns_f32 sum = {.q = g->q,
+                                .k = p->filters,
+                                .s = g->s,
+                                .dilation = g->dilation_w,
+                                .src_ld = call.conv.ld,
+                                .dst_ld = g->ld};
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
+                            p->has_bias ? run->step->constants[1] : NULL, &sum.epilogue);
+  const int64_t first = (n * g->p + p0) * g->q;
+  for (int64_t i = 0; i < rows; i++) {
+    sum.src = sums + i * call.conv.q * call.conv.ld;
+    sum.dst = (float*)y->data + (first + i * g->q) * g->ld;
+    run->kernels->sum_columns_f32(&sum);
+  }
+  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, y->data, g->ld, first,
+                           first + rows * g->q, 0, p->filters);
+}
+
+static void conv_part(void* argument, int64_t part) {
+  const conv_run* run = argument;
+  const conv_state* s = run->state;
+  const int64_t n = part / s->parts_per_image, begin = part % s->parts_per_image * s->rows_per_part,
+                end = carnot_min_i64(begin + s->rows_per_part, s->geometry.p);
+  for (int64_t p0 = begin; p0 < end; p0 += s->rows)
+    compute_rows(run, n, p0, carnot_min_i64(s->rows, end - p0),
+                 run->workspace + part * s->workspace);
+}
+
+static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
+                                   const carnot_operand* inputs, const carnot_operand* outputs,
+                                   void* workspace, carnot_executor* executor) {
+  conv_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                  .step = step,
+                  .state = memory,
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .workspace = workspace};
+  carnot_executor_parallel(executor, run.state->parts_per_image * run.state->geometry.n, conv_part,
+                           &run);
+  return NULL;
+}
+
+static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  carnot_conv_work(problem, 2, out_flops, out_bytes);
+}
+
+CARNOT_CPU_TACTIC(conv_columns_bf16, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_HALF,
+                  .precision = CARNOT_DTYPE_BF16, .takes_bf16 = true, .anchor = CARNOT_OP_CONV,
+                  .strided_outputs = true, .reject = conv_reject, .prepare = conv_prepare,
+                  .validate = conv_validate, .uses_input = carnot_conv_uses_input,
+                  .configure = conv_configure, .run = conv_run_all, .work = conv_work);
