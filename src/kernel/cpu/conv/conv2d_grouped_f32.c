@@ -239,9 +239,8 @@ static void row_of_panel(const carnot_conv2d_grouped_f32* c, int64_t panel, int6
                     : NULL;
     tiles_of_row(&sp, tiles, e->bias ? e->bias + first + at : NULL);
   }
-  if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE)
-    CARNOT_KERNEL(activate_f32)
-    (e->activation, e->a, e->b, (float*)c->dst + dst, c->ld, c->q, count);
+  if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) CARNOT_KERNEL(activate_f32)
+  (e->activation, e->a, e->b, (float*)c->dst + dst, c->ld, c->q, count);
 }
 
 void CARNOT_KERNEL(conv2d_grouped_f32)(const carnot_conv2d_grouped_f32* c, int64_t panel0,

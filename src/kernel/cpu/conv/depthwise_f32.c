@@ -130,12 +130,9 @@ static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
   static const struct {
     int64_t s, stride_w;
     tiles_fn of_f32, of_bf16;
-  } kTiles[] = {{3, 1, tiles_3_1, tiles_bf16_3_1},
-                {3, 2, tiles_3_2, tiles_bf16_3_2},
-                {5, 1, tiles_5_1, tiles_bf16_5_1},
-                {5, 2, tiles_5_2, tiles_bf16_5_2},
-                {7, 1, tiles_7_1, tiles_bf16_7_1},
-                {9, 1, tiles_9_1, tiles_bf16_9_1}};
+  } kTiles[] = {{3, 1, tiles_3_1, tiles_bf16_3_1}, {3, 2, tiles_3_2, tiles_bf16_3_2},
+                {5, 1, tiles_5_1, tiles_bf16_5_1}, {5, 2, tiles_5_2, tiles_bf16_5_2},
+                {7, 1, tiles_7_1, tiles_bf16_7_1}, {9, 1, tiles_9_1, tiles_bf16_9_1}};
   if (c->dilation_w != 1 || c->epilogue.residual == c->dst) return NULL;  // computes once only
   for (size_t i = 0; i < sizeof kTiles / sizeof *kTiles; ++i)
     if (kTiles[i].s == c->s && kTiles[i].stride_w == c->stride_w)
