@@ -16,6 +16,7 @@ static int64_t rows_of(const carnot_conv_params* p) { return carnot_conv_taps(p)
 // Why the kernel does not take the convolution, or NULL.
 static const char* refuse(const carnot_conv_params* p, char* reason, size_t size) {
   if (p->window.rank > 2) return "a window of three dimensions";
+  if (p->group == 1) return "a single group";
   const int64_t channels = p->channels / p->group, filters = p->filters / p->group;
   if (channels > CARNOT_CONV2D_GROUPED_CHANNELS)
     return carnot_because(reason, size, "%lld channels a group, takes up to %d",
