@@ -4,7 +4,7 @@
 #ifndef CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
 #define CARNOT_KERNEL_CPU_GEMM_SPLIT_BF16_H_
 
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // the latter: clang before 15
 
 #include <math.h>
 
