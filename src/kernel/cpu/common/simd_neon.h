@@ -10,8 +10,6 @@ CARNOT_INLINE vf32 v_fma(vf32 a, vf32 b, vf32 c) { return vfmaq_f32(c, a, b); }
 CARNOT_INLINE vf32 v_fnma(vf32 a, vf32 b, vf32 c) { return vfmsq_f32(c, a, b); }
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return vmaxq_f32(a, b); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return vminq_f32(a, b); }
-CARNOT_INLINE vf32 v_max_to(vf32 bound, vf32 x) { return vmaxq_f32(bound, x); }
-CARNOT_INLINE vf32 v_min_to(vf32 bound, vf32 x) { return vminq_f32(bound, x); }
 CARNOT_INLINE vf32 v_round(vf32 a) { return vrndnq_f32(a); }
 CARNOT_INLINE vf32 v_floor(vf32 a) { return vrndmq_f32(a); }
 CARNOT_INLINE vf32 v_ceil(vf32 a) { return vrndpq_f32(a); }

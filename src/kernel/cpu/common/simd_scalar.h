@@ -47,6 +47,8 @@ CARNOT_INLINE vf32 v_or(vf32 a, vf32 b) { return (vf32)((vi32)a | (vi32)b); }
 CARNOT_INLINE vf32 v_xor(vf32 a, vf32 b) { return (vf32)((vi32)a ^ (vi32)b); }
 CARNOT_INLINE vf32 v_abs(vf32 a) { return (vf32)((vi32)a & 0x7fffffff); }
 
+CARNOT_INLINE vf32 v_max_to(vf32 bound, vf32 x) { return v_select(bound > x, bound, x); }
+CARNOT_INLINE vf32 v_min_to(vf32 bound, vf32 x) { return v_select(bound < x, bound, x); }
 #if defined(__ARM_NEON)
 #include "kernel/cpu/common/simd_neon.h"
 #else
@@ -57,8 +59,6 @@ CARNOT_INLINE vf32 v_sqrt(vf32 a) {
 #define V_FMA_IS_FUSED 0
 CARNOT_INLINE vf32 v_fma(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 CARNOT_INLINE vf32 v_fnma(vf32 a, vf32 b, vf32 c) { return c - a * b; }
-CARNOT_INLINE vf32 v_max_to(vf32 bound, vf32 x) { return v_select(bound > x, bound, x); }
-CARNOT_INLINE vf32 v_min_to(vf32 bound, vf32 x) { return v_select(bound < x, bound, x); }
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(a != a, a, v_max_to(a, b)); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(a != a, a, v_min_to(a, b)); }
 
