@@ -112,7 +112,9 @@ CARNOT_INLINE vf32 v_erf(vf32 x) {
 CARNOT_INLINE vf32 v_gelu_erf(vf32 x) {
   const vf32 z = v_mul(x, v_set(0.70710678f)), half = v_mul(x, v_set(0.5f));
   const vf32 small = v_fma(v_mul(half, z), v_erf_over_x(v_mul(z, z)), half);
-  const vf32 size = v_abs(z), tail = v_erfc_large(size);
+  const vf32 size = v_abs(z), erfc = v_erfc_large(size);
+  // What is below 2^-64 is nothing beside 1, and GEMMs by BF16 parts do not take smaller numbers.
+  const vf32 tail = v_select(v_lt(erfc, v_set(0x1p-64F)), v_zero(), erfc);
   const vf32 rest = v_select(v_lt(x, v_zero()), tail, v_sub(v_set(2), tail));
   const vf32 large = v_mul(half, rest);  // -inf * 0 is NaN, as the formula says
   return v_select(v_lt(size, v_set(1)), small, large);
