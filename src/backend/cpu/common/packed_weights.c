@@ -77,6 +77,13 @@ static bool beyond_parts(const float* x, int64_t count, float* out_found) {
   return false;
 }
 
+void carnot_packed_weights_pack_conv(carnot_weights_type type, carnot_packed_weights_shape shape,
+                                     const float* weights, float* wide, void* packed) {
+  const bool wider = type != CARNOT_WEIGHTS_F32;
+  carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, weights, wider ? wide : packed);
+  if (wider) carnot_packed_weights_pack(type, shape, wide, packed);
+}
+
 const char* carnot_packed_weights_reject(const carnot_problem* problem,
                                          const carnot_tensor* weights, carnot_weights_type type,
                                          char* reason, size_t size) {

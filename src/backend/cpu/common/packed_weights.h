@@ -36,6 +36,11 @@ size_t carnot_packed_weights_bytes(carnot_weights_type type, carnot_packed_weigh
 void carnot_packed_weights_pack(carnot_weights_type type, carnot_packed_weights_shape shape,
                                 const float* k1n16, void* packed);
 
+// Packs the dense |weights| [n,depth,taps] of a convolution. |wide| has room for them packed as
+// float32; it is not used where |type| is.
+void carnot_packed_weights_pack_conv(carnot_weights_type type, carnot_packed_weights_shape shape,
+                                     const float* weights, float* wide, void* packed);
+
 // Why the constant |weights| may not be kept in |type|: values beyond float16, inexact ones where
 // only exact ones may, or numbers that parts do not hold. NULL: they may.
 const char* carnot_packed_weights_reject(const carnot_problem* problem,

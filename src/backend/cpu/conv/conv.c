@@ -60,19 +60,14 @@ static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
                                        p->filters / p->group};
 }
 
-// Packs |weights|, [M,C,planes,taps] of a group, plane |plane|; |wide| has room for two planes
-// packed as float32.
-static void pack_plane(carnot_packed_weights_shape shape, carnot_weights_type type,
-                       const float* weights, int64_t planes, int64_t plane, float* wide,
-                       void* packed) {
-  const int64_t rows = shape.n * shape.depth;
-  float* taps = wide + carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape) / sizeof(float);
-  for (int64_t i = 0; i < rows; i++)
+// The weights of plane |plane| of [M,C,planes,taps], in |taps| where there are several.
+static const float* plane_of(carnot_packed_weights_shape shape, const float* weights,
+                             int64_t planes, int64_t plane, float* taps) {
+  if (planes == 1) return weights;
+  for (int64_t i = 0; i < shape.n * shape.depth; i++)
     memcpy(taps + i * shape.taps, weights + (i * planes + plane) * shape.taps,
            (size_t)shape.taps * sizeof(float));
-  bool wider = type != CARNOT_WEIGHTS_F32;
-  carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, taps, wider ? wide : packed);
-  if (wider) carnot_packed_weights_pack(type, shape, wide, packed);
+  return taps;
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -87,11 +82,14 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   void *packed, *wide;
   CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(type),
                                        bytes * (size_t)(p->group * planes), &packed));
-  CARNOT_TRY(carnot_calloc(2, carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape),
-                           "weights before packing", &wide));
-  for (int64_t i = 0; i < p->group * planes; i++)
-    pack_plane(shape, type, (const float*)w->tensor->data + i / planes * each, planes, i % planes,
-               wide, (char*)packed + (size_t)i * bytes);
+  const size_t wide_bytes = carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape);
+  CARNOT_TRY(carnot_calloc(2, wide_bytes, "weights before packing", &wide));
+  const float* weights = w->tensor->data;
+  for (int64_t i = 0; i < p->group * planes; i++) {
+    const float* of_plane = plane_of(shape, weights + i / planes * each, planes, i % planes,
+                                     (float*)wide + wide_bytes / sizeof(float));
+    carnot_packed_weights_pack_conv(type, shape, of_plane, wide, (char*)packed + (size_t)i * bytes);
+  }
   free(wide);
   return NULL;
 }

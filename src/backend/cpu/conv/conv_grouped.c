@@ -4,8 +4,8 @@
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
-// A sum is one chain of additions: more products would lose digits.
-enum { kMostProducts = 320 };
+// K of a sum, which is one chain of additions: a longer one loses digits.
+enum { kMostDepth = 320 };
 
 // Rows and columns of the filter: a 1-D one has one row.
 static int64_t columns_of(const carnot_conv_params* p) {
@@ -24,9 +24,9 @@ static const char* refuse(const carnot_conv_params* p, char* reason, size_t size
   if (filters < 16 && (16 % filters || channels > filters))
     return carnot_because(reason, size, "%lld channels and %lld filters a group",
                           (long long)channels, (long long)filters);
-  if (carnot_conv_taps(p) > kMostProducts / channels)
-    return carnot_because(reason, size, "a sum of %lld products, takes up to %d",
-                          (long long)(carnot_conv_taps(p) * channels), kMostProducts);
+  if (carnot_conv_taps(p) > kMostDepth / channels)
+    return carnot_because(reason, size, "K is %lld, takes up to %d",
+                          (long long)(carnot_conv_taps(p) * channels), kMostDepth);
   const int last = p->window.rank - 1;
   const carnot_conv2d_grouped_f32 conv = {.s = p->window.kernel[last],
                                           .stride_w = p->window.strides[last],

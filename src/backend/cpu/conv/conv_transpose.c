@@ -101,8 +101,8 @@ static const char* read_problem(const carnot_problem* problem, carnot_transposed
   return NULL;
 }
 
-// Products of parts take windows of two dimensions and, of a tap, channels that fill three quarters
-// of a tile's depth.
+// GEMM by BF16 parts takes windows of two dimensions and, of a tap, channels that fill three
+// quarters of a tile's depth.
 static const char* refuse_parts(const carnot_transposed_params* p, char* reason, size_t size) {
   if (!carnot_packed_weights_split((carnot_weights_type)p->weights)) return NULL;
   if (p->window.kernel[0] != 1 || p->window.strides[0] != 1 || p->window.begin[0])
@@ -156,12 +156,9 @@ static void pack_phases(const carnot_transposed_params* p, const float* weights,
     for (int64_t g = 0; g < p->group; g++) {
       carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES];
       carnot_transposed_phases_of(p, at, axes);
-      const carnot_packed_weights_shape shape = carnot_transposed_weights(p, axes);
-      void* to = packed + carnot_transposed_offset(p, g, at);
-      bool wider = type != CARNOT_WEIGHTS_F32;
       gather_taps(p, weights, g, axes, taps);
-      carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, taps, wider ? wide : to);
-      if (wider) carnot_packed_weights_pack(type, shape, wide, to);
+      carnot_packed_weights_pack_conv(type, carnot_transposed_weights(p, axes), taps, wide,
+                                      packed + carnot_transposed_offset(p, g, at));
     }
 }
 

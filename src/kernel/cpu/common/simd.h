@@ -75,7 +75,12 @@ CARNOT_INLINE void v_store_upto(float* p, vf32 x, int64_t n) {
   }
 }
 
-// The same from element |at| of float32 or BF16 numbers.
+// Element |at| of float32 or BF16 numbers.
+CARNOT_INLINE const void* v_element(bool is_bf16, const void* p, int64_t at) {
+  return (const char*)p + at * (is_bf16 ? 2 : 4);
+}
+
+// A load or store of |n| lanes from element |at| of float32 or BF16 numbers on.
 CARNOT_INLINE vf32 v_load_stored(bool is_bf16, const void* p, int64_t at, int64_t n) {
   const uint16_t* half = (const uint16_t*)p + at;
   if (!is_bf16) return v_load_upto((const float*)p + at, n);

@@ -36,11 +36,6 @@ typedef struct span {
   const void* residual;  // likewise
 } span;
 
-// Element |at| of a tensor of float32 or BF16.
-CARNOT_INLINE const void* element(bool is_bf16, const void* p, int64_t at) {
-  return (const char*)p + at * (is_bf16 ? 2 : 4);
-}
-
 CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t at, vf32 sum) {
   const carnot_conv2d_grouped_f32* c = sp->conv;
   const int64_t left = sp->left - at;
@@ -228,15 +223,15 @@ static void row_of_panel(const carnot_conv2d_grouped_f32* c, int64_t panel, int6
     const int64_t group = (first + at) / c->k;
     const int64_t last = (first + min_i64(at + width, count) - 1) / c->k;
     sp.left = min_i64(width, count - at);
-    sp.src = element(c->src_is_bf16, c->src, src + group * c->c);
+    sp.src = v_element(c->src_is_bf16, c->src, src + group * c->c);
     sp.channels = (last - group + 1) * c->c;
     for (int v = 0; v < kVectors; ++v)
       sp.offset[v] = (min_i64((first + at + v * V_LANES) / c->k, last) - group) * c->c;
     sp.weights = weights + at;
-    sp.dst = (void*)element(c->dst_is_bf16, c->dst, dst + at);
-    sp.residual =
-        e->residual ? element(c->dst_is_bf16, e->residual, row * c->q * e->residual_ld + first + at)
-                    : NULL;
+    sp.dst = (void*)v_element(c->dst_is_bf16, c->dst, dst + at);
+    sp.residual = e->residual ? v_element(c->dst_is_bf16, e->residual,
+                                          row * c->q * e->residual_ld + first + at)
+                              : NULL;
     tiles_of_row(&sp, tiles, e->bias ? e->bias + first + at : NULL);
   }
   if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) CARNOT_KERNEL(activate_f32)

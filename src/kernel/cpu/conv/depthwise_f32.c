@@ -30,11 +30,6 @@ typedef struct span {
   bool dst_is_bf16;
 } span;
 
-// Element |at| of a tensor of float32 or BF16.
-CARNOT_INLINE const void* element(bool is_bf16, const void* p, int64_t at) {
-  return (const char*)p + at * (is_bf16 ? 2 : 4);
-}
-
 CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, vf32 sum) {
   if (sp->residual)
     sum = v_add(sum, v_load_stored(sp->dst_is_bf16, sp->residual, q * sp->residual_ld, left));
@@ -55,7 +50,7 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t left, int64_t rows, f
   int64_t src_w = sp->src_w;
   CARNOT_OPAQUE(src_w);
   const int64_t w0 = q * stride_w - sp->pad_w;
-  const void* src = element(f.is_bf16, sp->src, w0 * src_w);
+  const void* src = v_element(f.is_bf16, sp->src, w0 * src_w);
   const float* weights = sp->weights;
   vf32 sum[kTile];
   CARNOT_UNROLL
@@ -68,7 +63,7 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t left, int64_t rows, f
       x[i] = inside ? v_load_stored(f.is_bf16, src, i * src_w, left) : v_zero();
       V_KEEP(x[i]);
     }
-    src = element(f.is_bf16, src, sp->src_row);
+    src = v_element(f.is_bf16, src, sp->src_row);
     CARNOT_UNROLL
     for (int i = 0; i < s * kTile; ++i) {
       const int tap = i / kTile, t = i % kTile;
@@ -168,12 +163,13 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
   sp.rows = inside.end - inside.begin;
   for (int64_t ch = ch0; ch < ch1; ch += V_LANES) {
     sp.left = min_i64(V_LANES, ch1 - ch);
-    sp.src = element(c->src_is_bf16, c->src, src + ch);
+    sp.src = v_element(c->src_is_bf16, c->src, src + ch);
     sp.weights = c->weights + (ch / 16 * c->r + inside.begin) * c->s * 16 + ch % 16;
     sp.bias = e->bias ? v_load_upto(e->bias + ch, sp.left) : v_zero();
-    sp.dst = (void*)element(c->dst_is_bf16, c->dst, row * c->q * c->ld + ch);
-    sp.residual =
-        e->residual ? element(c->dst_is_bf16, e->residual, row * c->q * e->residual_ld + ch) : NULL;
+    sp.dst = (void*)v_element(c->dst_is_bf16, c->dst, row * c->q * c->ld + ch);
+    sp.residual = e->residual
+                      ? v_element(c->dst_is_bf16, e->residual, row * c->q * e->residual_ld + ch)
+                      : NULL;
     if (tiles && c->q >= kTile) {
       tiles(&sp, c->q);
     } else {
