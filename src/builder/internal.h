@@ -17,6 +17,13 @@ typedef struct carnot_io_tensor {
   carnot_type type;  // with the dimensions of the network, not those in memory
 } carnot_io_tensor;
 
+// Sizes of what is open, beside the optimum: the least, the greatest, and some between.
+enum { CARNOT_SIZE_LEAST, CARNOT_SIZE_GREATEST = 4, CARNOT_SIZE_COUNT };
+typedef struct carnot_symbol_sizes {
+  int64_t* values;  // by expression index; NULL: no sizes of their own
+  bool* known;
+} carnot_symbol_sizes;
+
 typedef struct carnot_builder {
   const carnot_build_config* config;
   carnot_graph* graph;  // the builder's own copy
@@ -33,6 +40,7 @@ typedef struct carnot_builder {
   bool* symbol_known;
   int64_t* guess_values;  // the same, with a guess for dimensions that only the run knows
   bool* guess_known;
+  carnot_symbol_sizes sizes[CARNOT_SIZE_COUNT];  // growing
   size_t symbol_count;
   bool* symbol_static;          // by expression index: depends on the inputs' dimensions alone
   bool* shape_inputs;           // by graph input: its elements decide shapes

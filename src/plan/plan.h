@@ -73,11 +73,20 @@ static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {
          !carnot_blob_is_code(blob);
 }
 
-// A dimension of an operand must lie in [min, max] and be a multiple of |multiple|.
+// A dimension of an operand, or with CARNOT_GUARD_ELEMENTS the product of all its dimensions, must
+// lie in [min, max] and be a multiple of |multiple|.
+#define CARNOT_GUARD_ELEMENTS UINT32_MAX
 typedef struct carnot_guard {
   uint32_t operand, dim;
   int64_t min, max, multiple;
 } carnot_guard;
+
+static inline bool carnot_guard_holds(const carnot_guard* guard, const int64_t* dims, int rank) {
+  const bool all = guard->dim == CARNOT_GUARD_ELEMENTS;
+  if (!all && (int)guard->dim >= rank) return false;
+  const int64_t size = all ? carnot_dims_count(dims, rank) : dims[guard->dim];
+  return size >= guard->min && size <= guard->max && size % guard->multiple == 0;
+}
 
 enum { CARNOT_MAX_VARIANTS = 4, CARNOT_MAX_GUARDS = 4 };
 

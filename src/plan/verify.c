@@ -162,7 +162,8 @@ static carnot_status* check_step(const carnot_plan* plan, const carnot_plan_step
     CHECK(v->guard_count == 0 || i + 1 < step->variant_count, "the last variant has guards");
     for (uint32_t g = 0; g < v->guard_count; g++)
       CHECK(v->guards[g].operand < step->input_count + step->output_count &&
-                v->guards[g].dim < CARNOT_MAX_RANK && v->guards[g].multiple >= 1,
+                (v->guards[g].dim < CARNOT_MAX_RANK || v->guards[g].dim == CARNOT_GUARD_ELEMENTS) &&
+                v->guards[g].multiple >= 1,
             "guard %u of variant %u names operand %u, dimension %u", g, i, v->guards[g].operand,
             v->guards[g].dim);
   }

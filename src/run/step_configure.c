@@ -27,11 +27,8 @@ void carnot_fill_operands(carnot_context* context, uint32_t index) {
 
 static bool guards_hold(const carnot_variant* variant, const carnot_operand* operands) {
   for (uint32_t i = 0; i < variant->guard_count; i++) {
-    const carnot_guard* guard = &variant->guards[i];
-    const carnot_operand* operand = &operands[guard->operand];
-    if ((int)guard->dim >= operand->rank) return false;
-    int64_t dim = operand->dims[guard->dim];
-    if (dim < guard->min || dim > guard->max || dim % guard->multiple) return false;
+    const carnot_operand* operand = &operands[variant->guards[i].operand];
+    if (!carnot_guard_holds(&variant->guards[i], operand->dims, operand->rank)) return false;
   }
   return true;
 }

@@ -61,6 +61,25 @@ static const char* words(const json_t* layer, const char* key) {
   return found ? found : "";
 }
 
+// Tactics for a part of the sizes, a line each.
+static void print_variants(const json_t* layer) {
+  size_t index;
+  json_t* variant;
+  json_array_foreach(json_object_get(layer, "Variants"), index, variant) {
+    const long long min = json_integer_value(json_object_get(variant, "Min")),
+                    max = json_integer_value(json_object_get(variant, "Max"));
+    const int dim = (int)json_integer_value(json_object_get(variant, "Dimension"));
+    printf("%*s%s where %s", 6, "", words(variant, "TacticName"), words(variant, "Input"));
+    if (max == INT64_MAX)
+      printf(" has %lld or more", min);
+    else if (min <= 0)
+      printf(" has at most %lld", max);
+    else
+      printf(" has %lld to %lld", min, max);
+    dim < 0 ? printf(" elements\n") : printf(" in dimension %d\n", dim);
+  }
+}
+
 static void print_layers(const json_t* root, bool why, bool peaks) {
   size_t index;
   json_t* layer;
@@ -73,6 +92,7 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
       printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
     printf("  %s\n", words(layer, "Name"));
     if (words(layer, "Unfused")[0]) printf("%*snot fused: %s\n", 6, "", words(layer, "Unfused"));
+    print_variants(layer);
     if (why) inspect_print_why(words(layer, "Rejected"));
   }
 }

@@ -164,6 +164,40 @@ static carnot_status* guess_unknown(carnot_builder* builder) {
   return NULL;
 }
 
+// The size of an open dimension, at its optimum |optimum|, for the |index|-th of builder->sizes.
+static int64_t size_at(const carnot_sym_expr* symbol, int64_t optimum, int index) {
+  static const int64_t kBetween[] = {0, 8, 32, 128};
+  if (index == CARNOT_SIZE_LEAST) return carnot_max_i64(1, symbol->min);
+  if (index == CARNOT_SIZE_GREATEST) return symbol->max;
+  return carnot_max_i64(optimum, carnot_min_i64(symbol->max, kBetween[index]));
+}
+
+// Notes the |index|-th sizes, unless they are those of the optimum or of |*previous|, or have no
+// bound.
+static carnot_status* note_size(carnot_builder* builder, int index, const int64_t** previous) {
+  enum { kMostSize = 1 << 30 };
+  const carnot_syms* syms = &builder->graph->syms;
+  void *values, *known;
+  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(int64_t), "symbols",
+                              &values));
+  CARNOT_TRY(
+      carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(bool), "symbols", &known));
+  carnot_symbol_sizes sizes = {values, known};
+  bool differs = false, repeats = *previous != NULL;
+  for (size_t i = 0; i < syms->count; i++) {
+    if (syms->items[i].op != CARNOT_SYM_SYMBOL || !builder->symbol_known[i]) continue;
+    sizes.values[i] = size_at(&syms->items[i], builder->symbol_values[i], index);
+    sizes.known[i] = true;
+    if (sizes.values[i] > kMostSize) return NULL;
+    differs |= sizes.values[i] != builder->symbol_values[i];
+    repeats = repeats && sizes.values[i] == (*previous)[i];
+  }
+  if (!differs || repeats) return NULL;
+  builder->sizes[index] = sizes;
+  *previous = values;
+  return NULL;
+}
+
 carnot_status* carnot_note_symbols(carnot_builder* builder) {
   int64_t* values = builder->symbol_values;
   bool* known = builder->symbol_known;
@@ -173,6 +207,11 @@ carnot_status* carnot_note_symbols(carnot_builder* builder) {
   memcpy(builder->symbol_known, known, old * sizeof(*known));
   builder->symbol_count = builder->graph->syms.count;
   mark_static(builder);
+  const int64_t* previous = NULL;
+  for (int i = 0; i < CARNOT_SIZE_COUNT; i++) {
+    builder->sizes[i] = (carnot_symbol_sizes){NULL, NULL};
+    CARNOT_TRY(note_size(builder, i, &previous));
+  }
   return guess_unknown(builder);
 }
 

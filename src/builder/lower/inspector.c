@@ -74,6 +74,23 @@ static json_t* operators_json(carnot_lowering* l, const carnot_plan_step* step) 
   return list;
 }
 
+// The variants before the last, in the order in which they are tried: the tactic and the sizes of
+// an operand that it is for. Dimension -1: the product of all.
+static json_t* guarded_json(carnot_lowering* l, const carnot_plan_step* step) {
+  json_t* list = json_array();
+  for (uint32_t i = 0; i + 1 < step->variant_count; i++) {
+    const carnot_guard* guard = &step->variants[i].guards[0];
+    if (!step->variants[i].guard_count || guard->min > guard->max) continue;
+    const char* operand = operand_name(l, step, guard->operand);
+    json_t* sizes = json_pack("{s:s, s:s, s:i, s:I, s:I}", "TacticName", step->variants[i].tactic,
+                              "Input", operand ? operand : "", "Dimension",
+                              guard->dim == CARNOT_GUARD_ELEMENTS ? -1 : (int)guard->dim, "Min",
+                              (json_int_t)guard->min, "Max", (json_int_t)guard->max);
+    json_array_append_new(list, sizes);
+  }
+  return list;
+}
+
 static json_t* step_json(carnot_lowering* l, uint32_t index) {
   const carnot_plan_step* step = &l->plan->steps[index];
   const carnot_step_note* note = &l->notes[index];
@@ -84,9 +101,10 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "Outputs", values_json(l, step->outputs, step->output_count, false));
   json_object_set_new(layer, "Constants", values_json(l, step->inputs, step->input_count, true));
   json_object_set_new(layer, "Operators", operators_json(l, step));
-  json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
-  json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
-  const carnot_tactic* tactic = carnot_tactic_find(step->variants[0].tactic);
+  const char* name = step->variants[step->variant_count - 1].tactic;
+  json_object_set_new(layer, "TacticName", json_string(name));
+  json_object_set_new(layer, "TacticValue", json_string(name));
+  const carnot_tactic* tactic = carnot_tactic_find(name);
   json_object_set_new(layer, "Numerics",
                       json_string(tactic ? carnot_numerics_name(tactic->numerics) : ""));
   json_object_set_new(layer, "Precision", json_string(carnot_dtype_name(note->precision)));
@@ -95,6 +113,11 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "TimeUs", json_real(note->time_us));
   json_object_set_new(layer, "Rejected", json_string(note->rejected));
   if (note->unfused) json_object_set_new(layer, "Unfused", json_string(note->unfused));
+  json_t* guarded = guarded_json(l, step);
+  if (json_array_size(guarded))
+    json_object_set_new(layer, "Variants", guarded);
+  else
+    json_decref(guarded);
   return layer;
 }
 

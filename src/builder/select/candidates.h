@@ -96,6 +96,11 @@ carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_
 // A copy whose operands can be changed.
 carnot_status* carnot_problem_copy(carnot_arena* arena, const carnot_problem* problem,
                                    carnot_problem* out) CARNOT_MUST_USE;
+// Gives the operands of |problem| the dimensions that they have at |sizes|. |*out_known|: all are
+// at least 1 there.
+carnot_status* carnot_problem_resize(carnot_builder* builder, const carnot_region_facts* facts,
+                                     const carnot_symbol_sizes* sizes, carnot_problem* problem,
+                                     bool* out_known) CARNOT_MUST_USE;
 // OUT_OF_MEMORY when |why|, the answer of a tactic's reject, is that there was no memory.
 carnot_status* carnot_reject_status(const char* why) CARNOT_MUST_USE;
 // Gives the operands of |copy| the formats of |original| again.

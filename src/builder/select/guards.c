@@ -1,101 +1,150 @@
-// Guarded variants: another tactic at the ends of a range of shapes.
+// Guarded variants: another tactic for a part of the sizes that shapes leave open.
+#include <math.h>
+
 #include "backend/device.h"
 #include "builder/select/select.h"
 
-typedef enum end_of_range { LEAST, GREATEST } end_of_range;
+// What is timed beside the optimum is bounded: bytes of an operand, operations of the region.
+static const double kMostTimedBytes = 0x1p26, kMostTimedFlops = 4.5e9;
 
-enum { kMostTimedBytes = 1 << 28 };
+// The quantity that guards bound: the only dimension of an operand that varies, or, of several,
+// their product.
+typedef struct guarded_quantity {
+  uint32_t operand, dim;
+} guarded_quantity;
 
-// Sets the dimensions of |out|, a copy of |p|, at one end of the range of |p|. False when the end
-// equals the optimum, is infinite or is too large to be timed.
-static bool set_end(const carnot_problem* p, end_of_range end, carnot_problem* out) {
-  bool differs = false;
-  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
-    carnot_operand_desc* t =
-        i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
-    double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
-    for (int d = 0; d < t->rank && !t->is_constant; d++) {
-      int64_t dim = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->max[d];
-      differs |= dim != t->dims[d];
-      t->dims[d] = dim;
-      bytes *= (double)dim;
-    }
-    if (t->kind == CARNOT_VALUE_TENSOR && bytes > (double)kMostTimedBytes) return false;
-  }
-  return differs;
-}
+// A size at which candidates are compared. |winner| is an index of the set.
+typedef struct timed_size {
+  double quantity;
+  uint32_t winner;
+} timed_size;
 
-// The guard is on the first dimension of the first operand that varies; its limit is the geometric
-// mean of the optimum and the end.
-static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* out) {
+typedef struct size_list {
+  uint32_t count;
+  timed_size items[CARNOT_SIZE_COUNT + 1];  // growing
+} size_list;
+
+typedef struct guard_builder {
+  carnot_builder* builder;
+  const carnot_region_facts* facts;
+  carnot_candidate_set* set;
+  carnot_assigned_region* region;
+  guarded_quantity guarded;
+} guard_builder;
+
+// ---- sizes ----
+
+// The first operand that varies; false when none does.
+static bool find_quantity(const carnot_problem* p, guarded_quantity* out) {
   for (uint32_t i = 0; i < p->input_count; i++) {
     const carnot_operand_desc* t = &p->inputs[i];
-    for (int d = 0; d < t->rank && !t->is_constant; d++) {
-      if (t->min[d] == t->max[d]) continue;
-      int64_t from = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->dims[d],
-              to = end == LEAST ? t->dims[d] : t->max[d];
-      int64_t middle = from;
-      while ((middle + 1) * (middle + 1) <= from * to) middle++;
-      *out = (carnot_guard){
-          .operand = i, .dim = (uint32_t)d, .min = 0, .max = INT64_MAX, .multiple = 1};
-      *(end == LEAST ? &out->max : &out->min) = end == LEAST ? middle : middle + 1;
-      return true;
-    }
+    uint32_t varying = 0;
+    for (int d = 0; d < t->rank && !t->is_constant; d++)
+      if (t->min[d] != t->max[d]) {
+        *out = (guarded_quantity){i, varying++ ? CARNOT_GUARD_ELEMENTS : (uint32_t)d};
+      }
+    if (varying) return true;
   }
   return false;
 }
 
-// The fastest of |count| candidates, |best| (NONE: it does not take the problem at the end) where
+static double quantity_of(const carnot_problem* p, guarded_quantity q) {
+  const carnot_operand_desc* t = &p->inputs[q.operand];
+  double elements = 1;
+  if (q.dim != CARNOT_GUARD_ELEMENTS) return (double)t->dims[q.dim];
+  for (int d = 0; d < t->rank; d++) elements *= (double)t->dims[d];
+  return elements;
+}
+
+static bool is_too_large(const carnot_problem* p, const carnot_tactic* tactic) {
+  double flops = 0, moved = 0;
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    const carnot_operand_desc* t =
+        i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
+    if (t->kind != CARNOT_VALUE_TENSOR || t->is_constant) continue;
+    double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
+    for (int d = 0; d < t->rank; d++) bytes *= (double)t->dims[d];
+    if (bytes > kMostTimedBytes) return true;
+  }
+  if (tactic->work) tactic->work(p, &flops, &moved);
+  return flops > kMostTimedFlops;
+}
+
+// ---- candidates at one size ----
+
+typedef struct sized_candidates {
+  carnot_candidate items[CARNOT_MAX_CANDIDATES];
+  uint32_t of[CARNOT_MAX_CANDIDATES];  // index of the set; NONE: takes this size, not the optimum
+  uint32_t count;
+} sized_candidates;
+
+// A copy of the candidate's problem at |size|, an index of builder->sizes; false when it cannot be
+// timed there.
+static carnot_status* problem_at(const guard_builder* g, int size, const carnot_candidate* c,
+                                 carnot_problem* out, bool* out_timed) {
+  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &c->problem, out));
+  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, &g->builder->sizes[size], out, out_timed));
+  *out_timed = *out_timed && !is_too_large(out, c->tactic);
+  return NULL;
+}
+
+// The candidates of the set that take the size: tactics refuse what they would compute slowly.
+// Behind them the tactics that take it and refuse the optimum. Empty when the size is not timed.
+static carnot_status* candidates_at(const guard_builder* g, int size, sized_candidates* out) {
+  const carnot_candidate_set* set = g->set;
+  bool timed;
+  out->count = 0;
+  for (uint32_t i = 0; i < set->count; i++) {
+    carnot_candidate* c = &out->items[out->count];
+    *c = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
+    CARNOT_TRY(problem_at(g, size, &set->items[i], &c->problem, &timed));
+    if (!timed) {
+      out->count = 0;
+      return NULL;
+    }
+    char reason[256];
+    const char* why = c->tactic->reject(&c->problem, reason, sizeof(reason));
+    CARNOT_TRY(carnot_reject_status(why));
+    if (!why) out->of[out->count++] = i;
+  }
+  carnot_problem problem;
+  uint32_t others;
+  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &set->problem, &problem));
+  CARNOT_TRY(
+      carnot_problem_resize(g->builder, g->facts, &g->builder->sizes[size], &problem, &timed));
+  CARNOT_TRY(carnot_enumerate_others(g->builder, set, &problem, out->items + out->count,
+                                     CARNOT_MAX_CANDIDATES - out->count, &others));
+  for (uint32_t i = 0; i < others; i++) out->of[out->count++] = CARNOT_PLAN_NONE;
+  return NULL;
+}
+
+// The fastest of the candidates, |best| (NONE: it does not take the problem at this size) where
 // no other is faster by a tenth: a second variant must earn its place.
-static uint32_t winner_at(const carnot_candidate* at, uint32_t count, uint32_t best) {
+static uint32_t winner_at(const sized_candidates* at, uint32_t best) {
   uint32_t winner = best;
-  if (best != CARNOT_PLAN_NONE && at[best].ns == UINT64_MAX) return best;
-  for (uint32_t i = 0; i < count; i++) {
-    if (at[i].failed || at[i].ns == UINT64_MAX) continue;
+  if (best != CARNOT_PLAN_NONE && at->items[best].ns == UINT64_MAX) return best;
+  for (uint32_t i = 0; i < at->count; i++) {
+    const uint64_t ns = at->items[i].ns;
+    if (at->items[i].failed || ns == UINT64_MAX) continue;
     if (winner == CARNOT_PLAN_NONE ||
-        (at[i].ns < at[winner].ns &&
-         (best == CARNOT_PLAN_NONE || at[i].ns < at[best].ns - at[best].ns / 10)))
+        (ns < at->items[winner].ns &&
+         (best == CARNOT_PLAN_NONE || ns < at->items[best].ns - at->items[best].ns / 10)))
       winner = i;
   }
   return winner;
 }
 
-// The candidates of |set| at one end of the range, without those that do not take it there: tactics
-// refuse what they would compute slowly; behind them the tactics that take the end alone. |of|:
-// their indices in the set, NONE of the latter. |*out_count| is 0 when the end is not timed.
-static carnot_status* candidates_at(carnot_builder* builder, const carnot_candidate_set* set,
-                                    end_of_range end, carnot_candidate* at, uint32_t* of,
-                                    uint32_t* out_count) {
-  uint32_t count = 0;
-  *out_count = 0;
-  for (uint32_t i = 0; i < set->count; i++) {
-    const carnot_problem* problem = &set->items[i].problem;
-    carnot_candidate* c = &at[count];
-    *c = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
-    CARNOT_TRY(carnot_problem_copy(&builder->problems, problem, &c->problem));
-    if (!set_end(problem, end, &c->problem)) return NULL;
-    char reason[256];
-    const char* why = c->tactic->reject(&c->problem, reason, sizeof(reason));
-    CARNOT_TRY(carnot_reject_status(why));
-    if (!why) of[count++] = i;
-  }
-  carnot_problem problem;
-  uint32_t others;
-  CARNOT_TRY(carnot_problem_copy(&builder->problems, &set->problem, &problem));
-  if (!set_end(&set->problem, end, &problem)) return NULL;
-  CARNOT_TRY(carnot_enumerate_others(builder, set, &problem, at + count,
-                                     CARNOT_MAX_CANDIDATES - count, &others));
-  for (uint32_t i = 0; i < others; i++) of[count++] = CARNOT_PLAN_NONE;
-  *out_count = count;
-  return NULL;
-}
-
-// Adds a tactic that is none of the set's candidates, as its problem is at the end; its index.
-static carnot_status* add_item(carnot_builder* builder, carnot_candidate_set* set,
-                               const carnot_candidate* item, uint32_t* out_index) {
+// The index in the set of |item|, which takes one size and not the optimum; added where it is new.
+static carnot_status* find_or_add_item(const guard_builder* g, const carnot_candidate* item,
+                                       uint32_t* out_index) {
+  carnot_candidate_set* set = g->set;
   const uint32_t count = set->count + set->end_count;
-  carnot_candidate* items = CARNOT_NEW_ARRAY(&builder->problems, carnot_candidate, count + 1);
-  CARNOT_TRY(carnot_arena_status(&builder->problems));
+  for (uint32_t i = set->count; i < count; i++) {
+    *out_index = i;
+    if (set->items[i].tactic == item->tactic) return NULL;
+  }
+  carnot_candidate* items = CARNOT_NEW_ARRAY(&g->builder->problems, carnot_candidate, count + 1);
+  CARNOT_TRY(carnot_arena_status(&g->builder->problems));
   memcpy(items, set->items, count * sizeof(*items));
   items[count] = *item;
   set->items = items;
@@ -104,35 +153,103 @@ static carnot_status* add_item(carnot_builder* builder, carnot_candidate_set* se
   return NULL;
 }
 
-static carnot_status* add_variant(carnot_builder* builder, const char* node,
-                                  carnot_candidate_set* set, end_of_range end,
-                                  carnot_assigned_region* region) {
-  carnot_candidate at[CARNOT_MAX_CANDIDATES];
-  uint32_t of[CARNOT_MAX_CANDIDATES], count, best = CARNOT_PLAN_NONE;
-  carnot_guard guard;
-  if (!make_guard(&set->problem, end, &guard)) return NULL;
-  CARNOT_TRY(candidates_at(builder, set, end, at, of, &count));
-  if (!count) return NULL;
-  for (uint32_t i = 0; i < count; i++)
-    if (of[i] == region->candidate) best = i;
-  const carnot_problem* key = &at[best == CARNOT_PLAN_NONE ? 0 : best].problem;
-  CARNOT_TRY(carnot_measure_candidates(builder, node, key, at, count));
-  const uint32_t winner = winner_at(at, count, best);
-  if (winner == best || !carnot_candidates_share_layouts(
-                            of[winner] == CARNOT_PLAN_NONE ? &at[winner] : &set->items[of[winner]],
-                            &set->items[region->candidate]))
+// Times the candidates at |size|. |*out_winner|: an index of the set, that of the region's
+// candidate where no other is worth a variant or the size is not timed.
+static carnot_status* time_at(const guard_builder* g, int size, uint32_t* out_winner,
+                              double* out_quantity) {
+  sized_candidates at;
+  uint32_t best = CARNOT_PLAN_NONE;
+  *out_winner = g->region->candidate;
+  *out_quantity = 0;
+  CARNOT_TRY(candidates_at(g, size, &at));
+  if (!at.count) return NULL;
+  for (uint32_t i = 0; i < at.count; i++)
+    if (at.of[i] == g->region->candidate) best = i;
+  const carnot_problem* key = &at.items[best == CARNOT_PLAN_NONE ? 0 : best].problem;
+  CARNOT_TRY(carnot_measure_candidates(g->builder, g->facts->name, key, at.items, at.count));
+  const uint32_t winner = winner_at(&at, best);
+  *out_quantity = quantity_of(key, g->guarded);
+  const carnot_candidate* item =
+      at.of[winner] == CARNOT_PLAN_NONE ? &at.items[winner] : &g->set->items[at.of[winner]];
+  if (winner == best ||
+      !carnot_candidates_share_layouts(item, &g->set->items[g->region->candidate]))
     return NULL;
-  if (of[winner] == CARNOT_PLAN_NONE) CARNOT_TRY(add_item(builder, set, &at[winner], &of[winner]));
-  region->guarded[region->guarded_count].candidate = of[winner];
-  region->guarded[region->guarded_count++].guard = guard;
+  *out_winner = at.of[winner];
+  return *out_winner == CARNOT_PLAN_NONE ? find_or_add_item(g, item, out_winner) : NULL;
+}
+
+// ---- the region ----
+
+// True when |winner|, the fastest at another size, takes the optimum about as fast as the candidate
+// that was the fastest there: one variant then serves both.
+static bool serves_optimum(const guard_builder* g, uint32_t winner) {
+  const carnot_candidate* items = g->set->items;
+  const uint64_t best = items[g->region->candidate].ns;
+  return winner < g->set->count && items[winner].ns != UINT64_MAX &&
+         items[winner].ns <= best + best / 32;
+}
+
+// From the optimum up, the greatest size first: where it wants what the optimum has, so do those
+// between. Sizes that are not timed are left out.
+static carnot_status* time_greater(guard_builder* g, size_list* list) {
+  const double optimum = list->items[list->count - 1].quantity;
+  timed_size found[CARNOT_SIZE_COUNT];
+  uint32_t count = 0;
+  for (int i = CARNOT_SIZE_GREATEST; i > CARNOT_SIZE_LEAST; i--) {
+    if (!g->builder->sizes[i].values) continue;
+    timed_size at;
+    CARNOT_TRY(time_at(g, i, &at.winner, &at.quantity));
+    if (at.quantity <= optimum) continue;
+    if (!count && serves_optimum(g, at.winner)) {
+      g->region->candidate = list->items[list->count - 1].winner = at.winner;
+      break;
+    }
+    found[count++] = at;
+  }
+  while (count) list->items[list->count++] = found[--count];
   return NULL;
 }
 
-carnot_status* carnot_add_guarded_variants(carnot_builder* builder, const char* node,
+// A limit between two sizes: their geometric mean.
+static int64_t limit_between(const timed_size* a, const timed_size* b) {
+  return (int64_t)sqrt(a->quantity * b->quantity);
+}
+
+// One variant for each stretch of sizes with a winner of its own, from the greatest down.
+static void add_variants(const guard_builder* g, const size_list* list) {
+  const uint32_t candidate = g->region->candidate;
+  for (uint32_t end = list->count, begin; end > 0; end = begin) {
+    const uint32_t winner = list->items[end - 1].winner;
+    for (begin = end - 1; begin > 0 && list->items[begin - 1].winner == winner;) begin--;
+    if (winner == candidate || g->region->guarded_count == CARNOT_MAX_VARIANTS - 1) continue;
+    carnot_guard guard = {.operand = g->guarded.operand,
+                          .dim = g->guarded.dim,
+                          .min = 0,
+                          .max = INT64_MAX,
+                          .multiple = 1};
+    if (begin > 0) guard.min = limit_between(&list->items[begin - 1], &list->items[begin]) + 1;
+    if (end < list->count) guard.max = limit_between(&list->items[end - 1], &list->items[end]);
+    g->region->guarded[g->region->guarded_count].candidate = winner;
+    g->region->guarded[g->region->guarded_count++].guard = guard;
+  }
+}
+
+carnot_status* carnot_add_guarded_variants(carnot_builder* builder,
+                                           const carnot_region_facts* facts,
                                            carnot_candidate_set* set,
                                            carnot_assigned_region* region) {
-  if (set->count < 2 || builder->config->level < 3 || set->items[region->candidate].tactic->device)
+  guard_builder g = {.builder = builder, .facts = facts, .set = set, .region = region};
+  if (set->count < 2 || builder->config->level < 3 ||
+      set->items[region->candidate].tactic->device || !find_quantity(&set->problem, &g.guarded))
     return NULL;
-  CARNOT_TRY(add_variant(builder, node, set, LEAST, region));
-  return add_variant(builder, node, set, GREATEST, region);
+  size_list list = {.count = 0};
+  const double optimum = quantity_of(&set->items[region->candidate].problem, g.guarded);
+  timed_size least = {.quantity = 0};
+  if (builder->sizes[CARNOT_SIZE_LEAST].values)
+    CARNOT_TRY(time_at(&g, CARNOT_SIZE_LEAST, &least.winner, &least.quantity));
+  if (least.quantity > 0 && least.quantity < optimum) list.items[list.count++] = least;
+  list.items[list.count++] = (timed_size){optimum, region->candidate};
+  CARNOT_TRY(time_greater(&g, &list));
+  add_variants(&g, &list);
+  return NULL;
 }

@@ -1,7 +1,7 @@
-// Guarded variants: another tactic at the ends of a range of shapes, when it is a tenth faster.
+// Guarded variants: another tactic for a part of the sizes, when it is a tenth faster there.
 #include "builder/select/select_test.h"
 
-enum { MATMUL, LEAST = 1, OPTIMUM = 64, GREATEST = 4096 };
+enum { MATMUL, LEAST = 1, OPTIMUM = 64, BETWEEN = 128, GREATEST = 4096 };
 
 // A problem with x's rows and the result's as given: the key of what is timed at an end.
 static uint64_t key_at(select_fixture* f, const carnot_problem* problem, int64_t rows) {
@@ -36,8 +36,8 @@ static uint32_t refusing(select_fixture* f, const carnot_candidate_set* set) {
 }
 
 // The assigned region of the product, whose rows are between 1 and 4096, when candidate 1 takes
-// |least| ns at 1 row and |greatest| at 4096 and the others 1000 everywhere, candidate 0 being the
-// fastest at the optimum.
+// |least| ns at 1 row, |greatest| at 4096 and the others 1000 everywhere, candidate 0 being the
+// fastest at the optimum and at 128 rows.
 static carnot_assigned_region select_region_on(select_fixture* f, bool any_isa, int level,
                                                uint64_t least, uint64_t greatest) {
   carnot_assignment assignment;
@@ -53,6 +53,7 @@ static carnot_assigned_region select_region_on(select_fixture* f, bool any_isa, 
     const uint32_t best = any_isa ? refusing(f, set) : 0;
     select_set_times(f, set, best, 1000);
     set_times_at(f, set, best, LEAST, 1, least);
+    set_times_at(f, set, best, BETWEEN, 1, 1000);
     set_times_at(f, set, best, GREATEST, 1, greatest);
   }
   assert_null(carnot_select(&f->builder, &f->analysis, &f->candidates, &request, &assignment));
@@ -99,8 +100,8 @@ static void test_greatest_end(void** state) {
   assert_int_equal(region.guarded[0].candidate, 1);
   const carnot_guard* guard = &region.guarded[0].guard;
   assert_true(guard->max == INT64_MAX);
-  assert_true((guard->min - 1) * (guard->min - 1) <= OPTIMUM * GREATEST);
-  assert_true(guard->min * guard->min > OPTIMUM * GREATEST);
+  assert_true((guard->min - 1) * (guard->min - 1) <= BETWEEN * GREATEST);
+  assert_true(guard->min * guard->min > BETWEEN * GREATEST);
   select_close(&f);
 }
 
@@ -109,7 +110,7 @@ static void test_both_ends(void** state) {
   select_fixture f;
   carnot_assigned_region region = select_region(&f, 3, 500, 500);
   assert_int_equal(region.guarded_count, 2);
-  assert_true(region.guarded[0].guard.max < region.guarded[1].guard.min);
+  assert_true(region.guarded[1].guard.max < region.guarded[0].guard.min);
   select_close(&f);
 }
 
@@ -143,15 +144,98 @@ static void test_end_alone(void** state) {
     return;
   }
   select_set_times(&f, set, 0, 1000);
-  set_times_at(&f, set, 0, GREATEST, 0, 1000);
-  assert_null(carnot_timing_cache_add(f.builder.timing_cache,
-                                      key_at(&f, &set->items[0].problem, GREATEST), kSplit, 500));
+  static const int64_t kRows[] = {8, 32, BETWEEN, GREATEST};
+  for (int i = 0; i < 4; i++) {
+    set_times_at(&f, set, 0, kRows[i], 0, 1000);
+    assert_null(carnot_timing_cache_add(f.builder.timing_cache,
+                                        key_at(&f, &set->items[0].problem, kRows[i]), kSplit,
+                                        kRows[i] > 8 ? 500 : 2000));
+  }
   assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
   const carnot_assigned_region* region = &assignment.regions[MATMUL];
   assert_int_equal(region->guarded_count, 1);
   const uint32_t chosen = region->guarded[0].candidate;
   assert_true(chosen >= set->count);
   assert_string_equal(f.candidates.sets[region->set]->items[chosen].tactic->name, kSplit);
+  assert_int_equal(region->guarded[0].guard.min, 17);  // behind the geometric mean of 8 and 32
+  assert_true(region->guarded[0].guard.max == INT64_MAX);
+  select_close(&f);
+}
+
+// Without a profile some sizes are timed. Where the tactic that is faster there takes the optimum
+// as fast, it is the only one.
+static void test_no_profile(void** state) {
+  (void)state;
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  for (int equal = 0; equal < 2; equal++) {
+    carnot_assignment assignment;
+    select_fixture f;
+    select_open(&f, select_matmul_graph(-1), 3);
+    if (carnot_isa_includes(f.builder.isa, CARNOT_ISA_AVX512)) f.builder.isa = CARNOT_ISA_AVX512;
+    carnot_candidate_set* set = select_set(&f, MATMUL);
+    if (set->count >= 2) {
+      const uint64_t key = select_key(&f, &set->problem);
+      for (uint32_t i = 0; i < set->count; i++)
+        assert_null(carnot_timing_cache_add(f.builder.timing_cache, key, set->items[i].tactic->name,
+                                            i == 0  ? 1000
+                                            : equal ? 1010
+                                                    : 1500));
+      for (int64_t rows = 8; rows <= BETWEEN; rows *= 4) set_times_at(&f, set, 0, rows, 1, 500);
+      set_times_at(&f, set, 0, GREATEST, 1, 500);
+      assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
+      const carnot_assigned_region* region = &assignment.regions[MATMUL];
+      assert_int_equal(region->candidate, equal);
+      assert_int_equal(region->guarded_count, !equal);
+      if (!equal) {
+        assert_int_equal(region->guarded[0].candidate, 1);
+        assert_int_equal(region->guarded[0].guard.min, 3);  // behind the geometric mean of 1 and 8
+      }
+    }
+    select_close(&f);
+  }
+}
+
+// Where several dimensions are open the guard is on their product.
+static void test_two_open_dimensions(void** state) {
+  (void)state;
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  carnot_graph* graph;
+  assert_null(carnot_graph_create(&graph));
+  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_F32, .rank = 3};
+  type.dims[0] = carnot_sym_new(&graph->syms, "batch", 1, INT64_MAX);
+  type.dims[1] = carnot_sym_new(&graph->syms, "sequence", 1, INT64_MAX);
+  type.dims[2] = carnot_sym_of(17);
+  carnot_value* x = carnot_block_add_param(graph->main, "x", &type);
+  carnot_value* product = select_node(graph, CARNOT_OP_MATMUL, NULL, x,
+                                      select_constant(graph, 2, (const int64_t[]){17, 33}));
+  carnot_block_add_output(graph->main, select_node(graph, CARNOT_OP_SOFTMAX, NULL, product, NULL));
+  select_fixture f;
+  carnot_assignment assignment;
+  select_open(&f, graph, 3);
+  if (carnot_isa_includes(f.builder.isa, CARNOT_ISA_AVX512)) f.builder.isa = CARNOT_ISA_AVX512;
+  carnot_candidate_set* set = select_set(&f, MATMUL);
+  if (set->count >= 2) {
+    select_set_times(&f, set, 0, 1000);
+    for (int64_t size = 8; size <= BETWEEN; size *= 4) {
+      carnot_problem at;
+      assert_null(carnot_problem_copy(&f.memory, &set->items[0].problem, &at));
+      for (int d = 0; d < 2; d++) at.inputs[0].dims[d] = at.outputs[0].dims[d] = size;
+      for (uint32_t i = 0; i < set->count; i++)
+        assert_null(carnot_timing_cache_add(f.builder.timing_cache, select_key(&f, &at),
+                                            set->items[i].tactic->name, i == 1 ? 500 : 1000));
+    }
+    assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
+    const carnot_assigned_region* region = &assignment.regions[MATMUL];
+    assert_int_equal(region->guarded_count, 1);
+    assert_int_equal(region->guarded[0].candidate, 1);
+    const carnot_guard* guard = &region->guarded[0].guard;
+    assert_int_equal(guard->dim, CARNOT_GUARD_ELEMENTS);
+    // Behind the geometric mean of 1x1x17 and 8x8x17.
+    assert_int_equal(guard->min, 8 * 17 + 1);
+    const int64_t below[] = {2, 4, 17}, above[] = {1, 9, 17};
+    assert_false(carnot_guard_holds(guard, below, 3));
+    assert_true(carnot_guard_holds(guard, above, 3));
+  }
   select_close(&f);
 }
 
@@ -166,9 +250,10 @@ static void test_low_levels(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_none_is_faster), cmocka_unit_test(test_least_end),
-      cmocka_unit_test(test_greatest_end),   cmocka_unit_test(test_both_ends),
-      cmocka_unit_test(test_refused_end),    cmocka_unit_test(test_end_alone),
+      cmocka_unit_test(test_none_is_faster),      cmocka_unit_test(test_least_end),
+      cmocka_unit_test(test_greatest_end),        cmocka_unit_test(test_both_ends),
+      cmocka_unit_test(test_refused_end),         cmocka_unit_test(test_end_alone),
+      cmocka_unit_test(test_two_open_dimensions), cmocka_unit_test(test_no_profile),
       cmocka_unit_test(test_low_levels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,37 @@ carnot_status* carnot_problem_copy(carnot_arena* arena, const carnot_problem* p,
   return carnot_arena_status(arena);
 }
 
+static bool resize(const carnot_builder* builder, const carnot_value* value,
+                   const carnot_symbol_sizes* sizes, carnot_operand_desc* t) {
+  bool known = true;
+  for (int d = 0; value && d < t->rank && known; d++) {
+    carnot_status* status = carnot_sym_eval(&builder->graph->syms, value->type.dims[d],
+                                            sizes->values, sizes->known, &t->dims[d]);
+    known = !status && t->dims[d] >= 1;
+    carnot_status_free(status);
+  }
+  return known;
+}
+
+carnot_status* carnot_problem_resize(carnot_builder* builder, const carnot_region_facts* f,
+                                     const carnot_symbol_sizes* sizes, carnot_problem* problem,
+                                     bool* out_known) {
+  const uint32_t inner_count = f->region.value_count - f->input_count;
+  carnot_operand_desc* inner =
+      carnot_arena_copy(&builder->problems, problem->inner, inner_count * sizeof(*problem->inner));
+  CARNOT_TRY(carnot_arena_status(&builder->problems));
+  problem->inner = inner;
+  bool known = true;
+  for (uint32_t i = 0; i < f->input_count; i++)
+    known = known && resize(builder, f->inputs[i], sizes, &problem->inputs[i]);
+  for (uint32_t i = 0; i < f->output_count; i++)
+    known = known && resize(builder, f->outputs[i], sizes, &problem->outputs[i]);
+  for (uint32_t i = 0; i < inner_count; i++)
+    known = known && resize(builder, f->inner[i], sizes, &inner[i]);
+  *out_known = known;
+  return NULL;
+}
+
 carnot_status* carnot_reject_status(const char* why) {
   CARNOT_CHECK(!why || strcmp(why, CARNOT_REJECT_NO_MEMORY) != 0, OUT_OF_MEMORY,
                "no memory to read a problem");

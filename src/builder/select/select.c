@@ -193,7 +193,7 @@ static carnot_status* choose(selection* s, uint32_t region) {
   out->candidate = out->fastest = fastest_of(set);
   const carnot_tactic* pinned = s->request->pinned ? s->request->pinned[region] : NULL;
   if (pinned && index_of(set, pinned) < set->count) out->candidate = index_of(set, pinned);
-  return carnot_add_guarded_variants(s->builder, f->name, set, out);
+  return carnot_add_guarded_variants(s->builder, f, set, out);
 }
 
 // ---- blocks ----

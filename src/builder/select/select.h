@@ -20,10 +20,11 @@ carnot_status* carnot_select(carnot_builder* builder, const carnot_analysis* ana
 
 // ---- guards.c ----
 
-// Where shapes vary, another candidate of the set may be faster at the least or the greatest shape:
-// adds it as a guarded variant when it is a tenth faster there. CPU tactics only; device tactics
-// choose by the shapes that are set.
-carnot_status* carnot_add_guarded_variants(carnot_builder* builder, const char* node,
+// Where shapes vary, another tactic may be faster at the least, the greatest or a size between:
+// adds it as a guarded variant when it is a tenth faster there, or chooses it for all sizes when it
+// takes the optimum as fast. CPU tactics only; device tactics choose by the shapes that are set.
+carnot_status* carnot_add_guarded_variants(carnot_builder* builder,
+                                           const carnot_region_facts* facts,
                                            carnot_candidate_set* set,
                                            carnot_assigned_region* region) CARNOT_MUST_USE;
 
