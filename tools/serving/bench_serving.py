@@ -73,8 +73,9 @@ class Bench:
     def start(self, *names: str) -> TritonServer:
         flags = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in names)]
         return TritonServer(
-            self.options.triton, self.repository, self.options.backends, self.work / "log", *flags, timeout_s=120
-        )
+            self.options.triton, self.repository, self.options.backends, self.work / "log", *flags, timeout_s=120,
+            prefix=_pinned(self.options.server_processors),
+        )  # fmt: skip
 
     def control(self, server: TritonServer, name: str, what: str) -> None:
         server.get(f"v2/repository/models/{name}/{what}", b"{}")
@@ -109,7 +110,7 @@ class Bench:
         url = server.grpc if protocol == "grpc" else server.http
         report = self.work / "report.csv"
         report.unlink(missing_ok=True)
-        command = [self.options.perf_analyzer, "-m", name, "-u", url, "-i", protocol, "--shared-memory", memory]
+        command = [*_pinned(self.options.load_processors), self.options.perf_analyzer, "-m", name, "-u", url, "-i", protocol, "--shared-memory", memory]
         command += ["-p", str(window_ms), "-r", "6", "-s", "999", "-f", report, *load]
         if model is not None:
             data = self.work / f"{model.name}.data"
@@ -184,6 +185,7 @@ class Bench:
                             self.save("throughput", model.name, best)
         self.save("command", "throughput", self.command)
         self.engine(model)
+        self.front(model)
 
     def engine(self, model: Model) -> None:
         """What the engine's own times say: rows a second of all instances, without a server."""
@@ -191,7 +193,7 @@ class Bench:
         plan = self.source("carnot", model, setting)
         shapes = ",".join(f"{name}:1x{'x'.join(map(str, dims))}" for name, (_, dims) in model.inputs.items())
         command = [
-            self.options.build / "bin/carnot", "bench", plan, f"--shapes={shapes}", f"--threads={setting.threads}",
+            *_pinned(self.options.server_processors), self.options.build / "bin/carnot", "bench", plan, f"--shapes={shapes}", f"--threads={setting.threads}",
             "--duration=4", "--json",
         ]  # fmt: skip
         runs = [
@@ -200,6 +202,41 @@ class Bench:
         ]
         medians = [json.loads(run.communicate()[0])["median_ms"] for run in runs]
         self.save("engine", model.name, sum(1000 / median for median in medians))
+
+    def front(self, model: Model) -> None:
+        """Requests a second of a plan that takes the model's inputs and reads one number of each: what Triton, its
+        protocols and the backend leave of the processors, whatever computes."""
+        import onnx
+        from onnx import helper
+
+        setting = self.best(model, "carnot")
+        nodes, inputs, outputs = [], [], []
+        kinds = {"FP32": onnx.TensorProto.FLOAT, "INT64": onnx.TensorProto.INT64}
+        axes = max(len(dims) for _, dims in model.inputs.values())
+        slices = {n: helper.make_tensor(n, 7, [axes], [v] * axes) for n, v in (("zero", 0), ("one", 1))}
+        slices["axes"] = helper.make_tensor("axes", 7, [axes], range(1, axes + 1))
+        small: typing.Dict[str, typing.Tuple[str, typing.List[int]]] = {}
+        for name, (kind, dims) in model.inputs.items():
+            nodes.append(helper.make_node("Slice", [name, "zero", "one", "axes"], [f"{name}_first"]))
+            inputs.append(helper.make_tensor_value_info(name, kinds[kind], ["n", *dims]))
+            outputs.append(helper.make_tensor_value_info(f"{name}_first", kinds[kind], ["n", *[1] * axes]))
+            small[f"{name}_first"] = (kind, [1] * axes)
+        graph = helper.make_graph(nodes, "first", inputs, outputs, list(slices.values()))
+        onnx_file = self.work / f"{model.name}_first.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), onnx_file)
+        first = Model(f"{model.name}_first", model.inputs, small)
+        plan = self.work / f"{first.name}.plan"
+        build_plan(self.options.build / "bin/carnot", self.work, first, setting.threads, plan)
+        name = write(self.repository, "carnot", first, setting, plan)
+        best: typing.Dict[str, float] = {}
+        with self.start(name) as server:
+            for _ in range(2):
+                for memory, protocol in itertools.product(MEMORY, ("grpc", "http")):
+                    got = self.perf(server, name, first, protocol, ["--concurrency-range", "8:8"], memory=memory)
+                    key = f"{protocol} {memory}"
+                    best[key] = max(best.get(key, 0), got["rate"])
+                    print(f"{first.name} {key}: {got['rate']:.1f}/s", flush=True)
+        self.save("front", model.name, best)
 
     def tail(self, model: Model, shares: typing.List[int], seconds: float) -> None:
         """Poisson arrivals at shares of what the better peer serves at concurrency 8 over gRPC."""
@@ -272,6 +309,11 @@ class Bench:
                 self.save("memory", f"{model.name} {peer} {count}", pss / 1024)
 
 
+def _pinned(processors: str) -> typing.List[str]:
+    """What starts a program on these processors alone; nothing where the text is empty."""
+    return ["taskset", "--cpu-list", processors] if processors else []
+
+
 def _latencies(path: pathlib.Path) -> typing.List[float]:
     """Milliseconds of each request of an exported profile."""
     requests = json.loads(path.read_text())["experiments"][0]["requests"]
@@ -291,6 +333,8 @@ def main() -> int:
     parser.add_argument("--backends", type=pathlib.Path, required=True, help="carnot, onnxruntime, openvino, identity")
     parser.add_argument("--perf-analyzer", type=pathlib.Path, required=True)
     parser.add_argument("--perf-libraries", type=pathlib.Path, help="where perf_analyzer finds libcudart")
+    parser.add_argument("--server-processors", default="", help="0-1, say: those of the server and of the engine alone")
+    parser.add_argument("--load-processors", default="", help="2-9, say: those of the load")
     parser.add_argument("--shares", type=int, nargs="+", default=[50, 70, 90], help="percent of capacity, of tail")
     parser.add_argument("--seconds", type=float, default=9, help="of each measurement of tail")
     options = parser.parse_args()

@@ -33,7 +33,8 @@ def free_ports(count: int) -> typing.List[int]:
 
 
 class TritonServer:
-    """A running server; use it in a with-statement. |backends|: the folder that has a folder for each backend."""
+    """A running server; use it in a with-statement. |backends|: the folder that has a folder for each backend; |prefix|:
+    words before the command, taskset and its arguments, say."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class TritonServer:
         log: pathlib.Path,
         *flags: str,
         timeout_s: float = 60,
+        prefix: typing.Sequence[str] = (),
     ) -> None:
         packages = find_wheel(venv)
         if packages is None:
@@ -51,6 +53,7 @@ class TritonServer:
         self.http, self.grpc = f"127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
         self.log = log
         command = [
+            *prefix,
             packages / "pytriton/tritonserver/bin/tritonserver",
             f"--model-repository={repository}",
             f"--backend-directory={backends}",
