@@ -1,20 +1,33 @@
-// MatMul of two float32 activations, with broadcast batches.
+// MatMul of two float32 or float64 activations, with broadcast batches.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/gemm.h"
+
+static bool is_f64(const carnot_tactic* tactic) { return tactic->precision == CARNOT_DTYPE_F64; }
+
+// A reason why the operand is no matrix, or batch of them, of the tactic's type.
+static const char* not_matrix(const carnot_problem* problem, uint32_t input, const char* what,
+                              char* reason, size_t size) {
+  carnot_operand_desc t = problem->inputs[input];
+  if (is_f64(problem->tactic)) {
+    if (t.format.dtype != CARNOT_DTYPE_F64)
+      return carnot_because(reason, size, "%s is %s, takes float64", what,
+                            carnot_dtype_name(t.format.dtype));
+    t.format.dtype = CARNOT_DTYPE_F32;  // the rest of what is asked is the same
+  }
+  return carnot_not_f32(&t, what, 2, CARNOT_MAX_RANK, reason, size);
+}
 
 static const char* read_region(const carnot_problem* problem, carnot_gemm_problem* gemm,
                                carnot_epilogue_plan* epilogue_plan, char* reason, size_t size) {
   if (problem->region->nodes[0].op != CARNOT_OP_MATMUL) return "";
   const char* why = carnot_gemm_read(problem->region, problem->input_count, gemm);
-  if (!why)
-    why = carnot_not_f32(&problem->inputs[gemm->a], "the left operand", 2, CARNOT_MAX_RANK, reason,
-                         size);
-  if (!why)
-    why = carnot_not_f32(&problem->inputs[gemm->b], "the right operand", 2, CARNOT_MAX_RANK, reason,
-                         size);
+  if (!why) why = not_matrix(problem, gemm->a, "the left operand", reason, size);
+  if (!why) why = not_matrix(problem, gemm->b, "the right operand", reason, size);
   if (why) return why;
   if (gemm->trans_a) return "the left operand is transposed";
   if (gemm->alpha != 1) return "alpha is not 1";
+  if (is_f64(problem->tactic) && problem->region->node_count > 1)
+    return "float64 takes no epilogue";
   bool has_bias = false;
   const carnot_operand_desc* y = &problem->outputs[0];
   return carnot_epilogue_plan_make(problem, /*anchor=*/0, 1, NULL, y->dims[y->rank - 1], &has_bias,
@@ -67,6 +80,21 @@ static carnot_status* batch_strides(const carnot_operand* t, const carnot_operan
   return NULL;
 }
 
+// Every part packs the columns that it reads: whole columns, unless they are few.
+static carnot_work_partition partition_f64(int64_t m, int64_t n, int64_t k) {
+  enum { kPanel = 24, kLeastPanels = 4, kMostParts = 16 };
+  const int64_t panels = carnot_ceildiv(n, kPanel);
+  if (panels < kLeastPanels) return carnot_work_partition_make(CARNOT_ISA_SCALAR, m, n, k);
+  const int64_t columns = carnot_ceildiv(panels, kMostParts) * kPanel;
+  return (carnot_work_partition){m, n, m, columns, 1, carnot_ceildiv(n, columns)};
+}
+
+// Bytes of workspace of a part.
+static size_t part_workspace(const carnot_step_view* step, int64_t k) {
+  return is_f64(step->tactic) ? (size_t)carnot_matmul_f64_workspace(k) * sizeof(double)
+                              : (size_t)carnot_matmul_f32_workspace(k) * sizeof(float);
+}
+
 static carnot_status* matmul_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* memory,
                                        size_t* out_workspace_bytes) {
@@ -75,10 +103,10 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand *a = &inputs[node->inputs[0]], *b = &inputs[node->inputs[1]],
                        *c = &outputs[0];
-  CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && b->format.dtype == CARNOT_DTYPE_F32 &&
-                   c->format.dtype == CARNOT_DTYPE_F32 && a->rank >= 2 && b->rank >= 2 &&
-                   c->rank >= 2 && carnot_cpu_is_dense(c),
-               INVALID_ARGUMENT, "the operands are no float32 matrices");
+  const carnot_dtype dtype = is_f64(step->tactic) ? CARNOT_DTYPE_F64 : CARNOT_DTYPE_F32;
+  CARNOT_CHECK(a->format.dtype == dtype && b->format.dtype == dtype && c->format.dtype == dtype &&
+                   a->rank >= 2 && b->rank >= 2 && c->rank >= 2 && carnot_cpu_is_dense(c),
+               INVALID_ARGUMENT, "the operands are no %s matrices", carnot_dtype_name(dtype));
   state->m = a->dims[a->rank - 2];
   state->k = a->dims[a->rank - 1];
   int row = p->trans_b ? b->rank - 1 : b->rank - 2, column = p->trans_b ? b->rank - 2 : b->rank - 1;
@@ -95,13 +123,31 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   CARNOT_TRY(batch_strides(a, c, state->a_batch));
   CARNOT_TRY(batch_strides(b, c, state->b_batch));
   state->batch = carnot_dims_count(c->dims, c->rank - 2);
-  state->partition = carnot_work_partition_make(step->tactic->isa, state->m, state->n, state->k);
+  state->partition = is_f64(step->tactic) ? partition_f64(state->m, state->n, state->k)
+                                          : carnot_work_partition_make(step->tactic->isa, state->m,
+                                                                       state->n, state->k);
   if (state->batch >= 8)
     state->partition = (carnot_work_partition){state->m, state->n, state->m, state->n, 1, 1};
-  *out_workspace_bytes = (size_t)(carnot_matmul_f32_workspace(state->k) * state->batch *
-                                  carnot_work_partition_count(&state->partition)) *
-                         sizeof(float);
+  *out_workspace_bytes = part_workspace(step, state->k) * (size_t)state->batch *
+                         (size_t)carnot_work_partition_count(&state->partition);
   return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, c, state->n);
+}
+
+static void part_f64(const carnot_cpu_gemm_run* run, int64_t batch, int64_t a_at, int64_t b_at,
+                     int64_t part, const int64_t* cut) {
+  const carnot_cpu_gemm_state* state = run->state;
+  const carnot_plan_node* node = &run->step->region->nodes[0];
+  const carnot_matmul_f64 matmul = {
+      .k = state->k,
+      .a = (const double*)run->inputs[node->inputs[0]].data + a_at,
+      .lda = state->lda,
+      .b = (const double*)run->inputs[node->inputs[1]].data + b_at,
+      .rs = state->b_rs,
+      .cs = state->b_cs,
+      .c = (double*)run->outputs[0].data + batch * state->m * state->n,
+      .ldc = state->n,
+      .workspace = (double*)run->workspace + part * carnot_matmul_f64_workspace(state->k)};
+  run->kernels->matmul_f64(&matmul, cut[0], cut[1], cut[2], cut[3]);
 }
 
 static void matmul_part(void* argument, int64_t part) {
@@ -114,6 +160,13 @@ static void matmul_part(void* argument, int64_t part) {
     rest /= state->batch_dims[d];
     a_at += index * state->a_batch[d];
     b_at += index * state->b_batch[d];
+  }
+  int64_t cut[4];  // rows, columns
+  carnot_work_partition_part(&state->partition, part % per_batch, &cut[0], &cut[1], &cut[2],
+                             &cut[3]);
+  if (is_f64(run->step->tactic)) {
+    part_f64(run, batch, a_at, b_at, part, cut);
+    return;
   }
   const carnot_plan_node* node = &run->step->region->nodes[0];
   carnot_matmul_f32 matmul = {.rs = state->b_rs, .cs = state->b_cs};
@@ -128,12 +181,11 @@ static void matmul_part(void* argument, int64_t part) {
   carnot_epilogue_plan_bind(epilogue_plan, run->inputs, NULL, &matmul.gemm.epilogue);
   if (matmul.gemm.epilogue.residual)
     matmul.gemm.epilogue.residual += batch * state->m * matmul.gemm.epilogue.residual_ld;
-  int64_t m0, m1, n0, n1;
-  carnot_work_partition_part(&state->partition, part % per_batch, &m0, &m1, &n0, &n1);
   bool half = run->step->tactic->precision == CARNOT_DTYPE_BF16;
-  (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&matmul, m0, m1, n0, n1);
+  (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&matmul, cut[0], cut[1], cut[2],
+                                                                cut[3]);
   carnot_epilogue_plan_run(run->kernels, epilogue_plan, run->inputs, c, state->n,
-                           batch * state->m + m0, batch * state->m + m1, n0, n1);
+                           batch * state->m + cut[0], batch * state->m + cut[1], cut[2], cut[3]);
 }
 
 static carnot_status* matmul_run(const carnot_step_view* step, void* state,
@@ -143,7 +195,7 @@ static carnot_status* matmul_run(const carnot_step_view* step, void* state,
 }
 
 static void matmul_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  carnot_cpu_gemm_work(problem, /*b_bytes=*/4, out_flops, out_bytes);
+  carnot_cpu_gemm_work(problem, /*b_bytes=*/is_f64(problem->tactic) ? 8 : 4, out_flops, out_bytes);
 }
 
 #define MATMUL_TACTIC                                                             \
@@ -151,4 +203,5 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   .validate = matmul_validate, .configure = matmul_configure, .run = matmul_run,  \
   .work = matmul_work
 CARNOT_CPU_TACTICS(matmul_f32, MATMUL_TACTIC);
+CARNOT_CPU_TACTICS(matmul_f64, .precision = CARNOT_DTYPE_F64, MATMUL_TACTIC);
 CARNOT_CPU_NATIVE_BF16_TACTICS(matmul_bf16, MATMUL_TACTIC);

@@ -25,6 +25,7 @@
 #include "kernel/cpu/gemm/gemm_dequant_tiles.h"
 #include "kernel/cpu/gemm/gemm_f32.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
+#include "kernel/cpu/gemm/matmul_f64.h"
 #include "kernel/cpu/norm/group_norm_f32.h"
 #include "kernel/cpu/norm/row_norm_f32.h"
 #include "kernel/cpu/norm/softmax_f32.h"
