@@ -7,11 +7,16 @@
 
 enum { kPart = 16 };  // numbers of a strided sum that are one chain
 
+// A bound of what exp is taken of. NaN may get lost: exp of it is NaN, and so is the row's sum.
 static float row_max(const float* x, int64_t n) {
-  vf32 max = v_set(-INFINITY);
+  enum { kChains = 4 };  // a maximum waits for the one before it
+  vf32 max[kChains];
   int64_t i = 0;
-  for (; i + V_LANES <= n; i += V_LANES) max = v_max(max, v_load(x + i));
-  float m = v_max_lane(max);
+  for (int c = 0; c < kChains; ++c) max[c] = v_set(-INFINITY);
+  for (; i + kChains * V_LANES <= n; i += kChains * V_LANES) CARNOT_UNROLL
+  for (int c = 0; c < kChains; ++c) max[c] = v_max_to(max[c], v_load(x + i + c * V_LANES));
+  for (; i + V_LANES <= n; i += V_LANES) max[0] = v_max_to(max[0], v_load(x + i));
+  float m = v_max_lane(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
   for (; i < n; ++i) m = max_nan(m, x[i]);
   return m;
 }
