@@ -59,10 +59,34 @@ static void fill_elements(int bytes, int64_t n, const char* src, char* dst) {
 }
 #undef FILL
 
+enum { kMostStep = 4 };  // between elements that vectors are made of
+
+// Every |step|-th element: constant steps are loads and permutations of vectors.
+#define EVERY(type, step)                                               \
+  for (int64_t i = 0; i < n; ++i)                                       \
+    ((type*)(void*)dst)[i] = ((const type*)(const void*)src)[i * step]; \
+  return;
+#define EVERY_STEP(type)            \
+  switch (step) {                   \
+    case 2: EVERY(type, 2)          \
+    case 3: EVERY(type, 3)          \
+    default: EVERY(type, kMostStep) \
+  }
+static void copy_every(int bytes, int64_t n, const char* src, int64_t step, char* dst) {
+  if (bytes == 2) EVERY_STEP(uint16_t)
+  EVERY_STEP(uint32_t)
+}
+#undef EVERY_STEP
+#undef EVERY
+
 static void copy_elements(int bytes, int64_t n, const char* src, int64_t src_step, char* dst,
                           int64_t dst_step) {
   if (src_step == 0 && dst_step == 1) {
     fill_elements(bytes, n, src, dst);
+    return;
+  }
+  if (dst_step == 1 && src_step >= 2 && src_step <= kMostStep && (bytes == 2 || bytes == 4)) {
+    copy_every(bytes, n, src, src_step, dst);
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -139,7 +163,9 @@ static inner_form plan(axes* a) {
     move_axis_to_end(a, dst);
     return INNER_RUN;
   }
-  if (src < 0 || dst < 0 || a->src[dst] == 0) {
+  const bool interleaved = src >= 0 && dst >= 0 && a->src[dst] == a->sizes[src] &&
+                           a->sizes[src] <= kMostStep && a->sizes[dst] >= V_LANES;
+  if (src < 0 || dst < 0 || a->src[dst] == 0 || interleaved) {
     if (dst >= 0) move_axis_to_end(a, dst);
     return INNER_ELEMENTS;
   }
