@@ -165,6 +165,9 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
 // Sums of convolutions of one input -> one convolution.
 carnot_status* carnot_pass_merge_convolutions(carnot_graph* graph,
                                               const carnot_pass_options* options) CARNOT_MUST_USE;
+// Leaves out taps of convolutions that read nothing but padding.
+carnot_status* carnot_pass_trim_convolutions(carnot_graph* graph,
+                                             const carnot_pass_options* options) CARNOT_MUST_USE;
 // Chains of copies of one tensor's elements -> one gather (accelerator).
 carnot_status* carnot_pass_fuse_rearrangements(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -55,6 +55,8 @@ static const carnot_pass_row kPasses[] = {
     {"insert_qdq", "quantizes layers whose tensors have ranges", carnot_pass_insert_qdq, true,
      false},
     {"quantize", "moves what other passes quantized", carnot_pass_quantize, false, false},
+    {"trim_convolutions", "leaves out taps of convolutions that read nothing but padding",
+     carnot_pass_trim_convolutions, false, false},
     {"decompose_conv_transpose",
      "writes transposed convolution as convolution and shuffle on an accelerator",
      carnot_pass_decompose_conv_transpose, false, false},

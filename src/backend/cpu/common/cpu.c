@@ -98,6 +98,7 @@ carnot_status* carnot_cpu_check_alike(const carnot_operand* x, const carnot_oper
 }
 
 enum { kRowUnit = 42, kAmxRowUnit = 32, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
+enum { kNearBytes = 1 << 20 };  // weights that stay in L2 from one part to the next
 
 // Cuts |size| in about |parts| pieces of whole units.
 static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
@@ -105,15 +106,18 @@ static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
   return carnot_ceildiv(units, carnot_max_i64(1, carnot_min_i64(parts, units))) * unit;
 }
 
-carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
-  bool amx = isa == CARNOT_ISA_AMX_BF16;
+carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t m, int64_t n,
+                                                        int64_t depth, int64_t taps) {
+  const bool amx = isa == CARNOT_ISA_AMX_BF16;
+  const int64_t k = depth * taps;
   int64_t row_unit = amx ? kAmxRowUnit : kRowUnit;
   carnot_work_partition partition = {.m = m, .n = n, .m_part = m, .n_part = n};
   double work = (double)m * (double)n * (double)k;
   int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
   // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
   // that every part which rounds the same rows again shows.
-  bool rows_first = m >= n || (amx && m >= 2 * kAmxRowUnit);
+  const bool near = (double)k * (double)n * sizeof(float) <= kNearBytes;
+  const bool rows_first = m >= (near ? n : n * taps) || (amx && m >= 2 * kAmxRowUnit);
   if (rows_first)
     partition.m_part = piece(m, row_unit, wanted);
   else
@@ -130,6 +134,10 @@ carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int6
   partition.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, partition.m_part)));
   partition.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, partition.n_part)));
   return partition;
+}
+
+carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
+  return carnot_work_partition_make_window(isa, m, n, k, 1);
 }
 
 enum { kTallRows = 192, kWideColumns = 192 };
@@ -151,9 +159,8 @@ carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int6
   return partition;
 }
 
-// Of AMX with BF16: bytes that a core reads from L3 while it does so many operations, and weights
-// that stay in L2 from one part to the next.
-enum { kFlopsPerByte = 100, kNearBytes = 1 << 20 };
+// Of AMX with BF16: operations that a core does while it reads a byte from L3.
+enum { kFlopsPerByte = 100 };
 
 // What |p| costs in bytes read from L3: A of every column of parts, weights that do not stay in L2
 // again for every row of parts, those that the first row does not multiply fast enough to hide

@@ -65,6 +65,9 @@ typedef struct carnot_work_partition {
   int64_t m, n, m_part, n_part, m_count, n_count;
 } carnot_work_partition;
 carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k);
+// The same of a convolution of K = depth * taps, whose pixels are read once for all taps.
+carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t m, int64_t n,
+                                                        int64_t depth, int64_t taps);
 // For kernels that convert rows: parts are tall, of |row_unit| rows and multiples of it, so that
 // weights serve many rows, and wide, so that few parts convert the same rows.
 carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,

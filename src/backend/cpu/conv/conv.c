@@ -135,18 +135,17 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* geometry = &state->geometry;
   int64_t planes = geometry->depth.taps ? geometry->depth.out : 1;
-  int64_t k = p->channels / p->group * carnot_conv_taps(p);
-  state->partition = carnot_work_partition_make(step->tactic->isa,
-                                                geometry->n * planes * geometry->p * geometry->q,
-                                                p->filters / p->group, k);
+  const int64_t depth = p->channels / p->group, taps = carnot_conv_taps(p),
+                pixels = geometry->n * planes * geometry->p * geometry->q;
+  state->partition = carnot_work_partition_make_window(step->tactic->isa, pixels,
+                                                       p->filters / p->group, depth, taps);
   state->is_gemm = is_gemm(geometry);
   // AMX converts the pixels of a part at once.
   if (carnot_packed_weights_split((carnot_weights_type)p->weights) ||
       (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1)) {
     // Whole rows of pixels: parts convert as little twice as can be.
-    state->partition = carnot_work_partition_make_tall(
-        geometry->n * planes * geometry->p * geometry->q, p->filters / p->group, k,
-        state->is_gemm ? 32 : geometry->q);
+    state->partition = carnot_work_partition_make_tall(pixels, p->filters / p->group, depth * taps,
+                                                       state->is_gemm ? 32 : geometry->q);
   }
   return NULL;
 }

@@ -9,7 +9,8 @@
 
 enum {
   kMaxStages = CARNOT_CONV_CHAIN_MAX_STAGES,
-  kLeastInner = 1 << 16  // elements: smaller images gain nothing from blocks of rows
+  kLeastInner = 1 << 16,  // elements: smaller images gain nothing from blocks of rows
+  kLeastRows = 4          // expanded rows by those that neighbouring blocks share
 };
 
 // The tactics of one convolution that read and pack the stages.
@@ -58,6 +59,12 @@ static double inner_elements(const carnot_conv_stage* stage) {
   return count;
 }
 
+// Rows that the windows of neighbouring blocks share; threads whose blocks meet compute them each.
+static int64_t shared_rows(const carnot_conv_params* depthwise) {
+  const carnot_sliding_window* w = &depthwise->window;
+  return (w->kernel[0] - 1) * w->dilations[0] + 1 - w->strides[0];
+}
+
 // Epilogues name inputs of the step.
 static void use_step_inputs(const carnot_conv_stage* stage, carnot_epilogue_plan* plan) {
   if (plan->residual >= 0) plan->residual = (int32_t)stage->step_inputs[plan->residual];
@@ -101,7 +108,15 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
     const double count = inner_elements(&chain->stages[i]);
     most = count > most ? count : most;
   }
-  if (depthwise_of(&p) < 0) return "not one depthwise convolution between 1x1 ones";
+  const int depthwise = depthwise_of(&p);
+  if (depthwise < 0) return "not one depthwise convolution between 1x1 ones";
+  if (depthwise > 0) {
+    const int64_t rows = chain->stages[0].output.dims[2],
+                  shared = shared_rows(&p.stages[depthwise]);
+    if (rows > 0 && shared * kLeastRows > rows)
+      return carnot_because(reason, size, "blocks share %lld of %lld rows", (long long)shared,
+                            (long long)rows);
+  }
   if (!carnot_conv_is_point(&p.stages[0]) && p.stages[0].window.auto_pad != CARNOT_PAD_NOTSET)
     return "the padding of the first convolution depends on sizes";
   if (most < kLeastInner)

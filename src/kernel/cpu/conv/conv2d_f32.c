@@ -74,6 +74,26 @@ static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t
   }
 }
 
+// Taps of a large dilation are in the padding for a good part of a row: tiles end where one comes
+// in or goes out, so that what lies in the padding for a whole tile is left out.
+enum { kLeastRunDilation = 4 };
+
+static bool has_cut_rows(const carnot_conv2d_f32* c) {
+  return c->dilation_w >= kLeastRunDilation && c->s > 1 && c->stride_w == 1;
+}
+
+static int64_t run_of_pixels(const void* problem, int64_t m) {
+  const carnot_conv2d_f32* c = problem;
+  const int64_t q = m % c->q;
+  int64_t end = c->q;
+  for (int64_t s = 0; s < c->s; ++s) {
+    const int64_t in = c->pad_w - s * c->dilation_w, out = in + c->w;
+    if (in > q) end = min_i64(end, in);
+    if (out > q) end = min_i64(end, out);
+  }
+  return end - q;
+}
+
 // With few channels (a first layer) the inner loop over one tap would be too short. Where the
 // pixels of an input row touch, the S taps of a filter row are one run of S * C floats: it is one
 // tap then. Runs that reach over the border are copied with zeros for the padding.
@@ -142,6 +162,7 @@ void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_uker
                                 .ld = p->ld,
                                 .epilogue = &p->epilogue};
   if (p->depth.taps) loop.taps *= p->depth.taps;
+  if (has_cut_rows(p)) loop.run = run_of_pixels;
   if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
     runs.conv = p;
     loop.rows = runs_under_taps;

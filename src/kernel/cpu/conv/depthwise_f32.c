@@ -128,7 +128,8 @@ static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
   } kTiles[] = {{3, 1, tiles_3_1, tiles_bf16_3_1}, {3, 2, tiles_3_2, tiles_bf16_3_2},
                 {5, 1, tiles_5_1, tiles_bf16_5_1}, {5, 2, tiles_5_2, tiles_bf16_5_2},
                 {7, 1, tiles_7_1, tiles_bf16_7_1}, {9, 1, tiles_9_1, tiles_bf16_9_1}};
-  if (c->dilation_w != 1 || c->epilogue.residual == c->dst) return NULL;  // computes once only
+  if ((c->dilation_w != 1 && c->stride_w != 1) || c->epilogue.residual == c->dst)
+    return NULL;  // tiles compute some pixels twice
   for (size_t i = 0; i < sizeof kTiles / sizeof *kTiles; ++i)
     if (kTiles[i].s == c->s && kTiles[i].stride_w == c->stride_w)
       return c->src_is_bf16 ? kTiles[i].of_bf16 : kTiles[i].of_f32;
@@ -153,6 +154,35 @@ static void pixels(const span* sp, int64_t count, bool is_bf16) {
   }
 }
 
+// A dilated filter at stride 1 works on every |dilation|-th pixel as one without does on
+// neighbours: the part of |sp| that begins at output |first|, and how many of |count| outputs it
+// has.
+static int64_t spread_pixels(const span* sp, int64_t first, int64_t count, bool is_bf16,
+                             span* out) {
+  const int64_t dilation = sp->dilation_w;
+  *out = *sp;
+  out->pad_w = (sp->pad_w - first + dilation - 1) / dilation;
+  if (sp->pad_w < first) out->pad_w = -((first - sp->pad_w) / dilation);
+  const int64_t w0 = first - sp->pad_w + out->pad_w * dilation;
+  out->src = v_element(is_bf16, sp->src, w0 * sp->src_w);
+  out->src_w = sp->src_w * dilation;
+  out->w = (sp->w - w0 + dilation - 1) / dilation;
+  out->dst = (void*)v_element(sp->dst_is_bf16, sp->dst, first * sp->ld);
+  out->ld = sp->ld * dilation;
+  if (sp->residual)
+    out->residual = v_element(sp->dst_is_bf16, sp->residual, first * sp->residual_ld);
+  out->residual_ld = sp->residual_ld * dilation;
+  out->dilation_w = 1;
+  return (count - first + dilation - 1) / dilation;
+}
+
+static void pixels_of(const span* sp, int64_t count, tiles_fn tiles, bool is_bf16) {
+  if (tiles && count >= kTile)
+    tiles(sp, count);
+  else
+    pixels(sp, count, is_bf16);
+}
+
 // One output row of the channels [ch0, ch1).
 static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0, int64_t ch1,
                          tiles_fn tiles, span sp) {
@@ -170,10 +200,14 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
     sp.residual = e->residual
                       ? v_element(c->dst_is_bf16, e->residual, row * c->q * e->residual_ld + ch)
                       : NULL;
-    if (tiles && c->q >= kTile) {
-      tiles(&sp, c->q);
-    } else {
-      pixels(&sp, c->q, c->src_is_bf16);
+    if (!tiles || sp.dilation_w == 1) {
+      pixels_of(&sp, c->q, tiles, c->src_is_bf16);
+      continue;
+    }
+    for (int64_t first = 0; first < min_i64(sp.dilation_w, c->q); ++first) {
+      span part;
+      const int64_t count = spread_pixels(&sp, first, c->q, c->src_is_bf16, &part);
+      pixels_of(&part, count, tiles, c->src_is_bf16);
     }
   }
   if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) {

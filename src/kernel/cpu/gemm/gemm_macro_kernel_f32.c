@@ -87,7 +87,10 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
   uint16_t panel[TILE_MAX_ROWS * TILE_PANEL_DEPTH] __attribute__((aligned(64)));
   p->rows(p->problem, m, count, k->t0, k->t1, pointers);
   const bool last = k->t1 == p->taps && k->k1 == p->depth;
-  if (tile.carry && !last && is_zero(p, k, count, pointers)) return;
+  if (is_zero(p, k, count, pointers)) {
+    if (tile.carry && !last) return;
+    if (!tiles->convert_a) tile.depth = 0;
+  }
   if (k->k0 > 0) {
     for (int i = 0; i < count; ++i) pointers[i] = (const float*)pointers[i] + k->k0;
   }
@@ -123,11 +126,20 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
   }
 }
 
+// Tiles of even height: 49 rows are 13 + 12 + 12 + 12.
+static void rows_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
+                          int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const int64_t wide = p->tiles->max_rows[1] >= 4 ? 1 : 0;
+  const int64_t most = p->tiles->max_rows[wide], parts = (m1 - m0 + most - 1) / most;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
+    row_of_tiles(p, k, tile, begin, (int)(end - begin), n0, n1);
+  }
+}
+
 static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, int64_t m1,
                   int64_t n0, int64_t n1) {
   const gemm_ukernels_f32* tiles = p->tiles;
-  const int64_t wide = tiles->max_rows[1] >= 4 ? 1 : 0;
-  const int64_t most = tiles->max_rows[wide], parts = (m1 - m0 + most - 1) / most;
   gemm_ukernel_f32 tile = {
       .taps = k->t1 - k->t0,
       .depth = k->k1 - k->k0,
@@ -137,9 +149,9 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
       .carry = k->t0 > 0 || k->k0 > 0,
   };
   set_parts(&tile);
-  for (int64_t i = 0; i < parts; ++i) {  // tiles of even height: 49 rows are 13 + 12 + 12 + 12
-    const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
-    row_of_tiles(p, k, tile, begin, (int)(end - begin), n0, n1);
+  for (int64_t m = m0, end; m < m1; m = end) {
+    end = p->run ? min_i64(m1, m + p->run(p->problem, m)) : m1;
+    rows_of_tiles(p, k, tile, m, end, n0, n1);
   }
 }
 

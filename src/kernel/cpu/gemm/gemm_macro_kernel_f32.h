@@ -23,8 +23,12 @@
 typedef void (*gemm_rows_fn)(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
                              const void** out_rows);
 
+// How many output rows from |m| on have their taps inside and outside alike.
+typedef int64_t (*gemm_run_fn)(const void* problem, int64_t m);
+
 typedef struct gemm_macro_kernel_f32 {
   gemm_rows_fn rows;
+  gemm_run_fn run;      // tiles end with a run; NULL: anywhere
   const void* problem;  // handed to |rows|
   const void* zeros;    // what rows in the padding point to, or NULL: there are none
   int64_t taps, depth;  // K = taps * depth
