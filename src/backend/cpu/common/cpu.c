@@ -97,43 +97,64 @@ carnot_status* carnot_cpu_check_alike(const carnot_operand* x, const carnot_oper
   return NULL;
 }
 
-enum { kRowUnit = 42, kAmxRowUnit = 32, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
-enum { kNearBytes = 1 << 20 };  // weights that stay in L2 from one part to the next
+// Rows of the largest tile, of tiles of all levels, of AMX; columns of a tile, and of one for few
+// rows.
+enum {
+  kTileRows = 14,
+  kRowUnit = 42,
+  kAmxRowUnit = 32,
+  kTileColumns = 32,
+  kColumnUnit = 64,
+  kFewRows = 6,
+  kManyRows = 64 * kRowUnit,
+  kWantedParts = 8,
+  kLeastParts = 4,
+  kNearBytes = 1 << 20,  // weights that stay in L2 from one part to the next
+};
 
-// Cuts |size| in about |parts| pieces of whole units.
-static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
-  int64_t units = carnot_ceildiv(size, unit);
-  return carnot_ceildiv(units, carnot_max_i64(1, carnot_min_i64(parts, units))) * unit;
+static int64_t units_of(int64_t size, int64_t unit) {
+  return carnot_max_i64(1, carnot_ceildiv(size, unit));
+}
+
+static int64_t wanted_parts(int64_t m, int64_t n, int64_t k) {
+  const double work = (double)m * (double)n * (double)k;
+  return work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+}
+
+// An odd number of parts becomes even.
+static void make_even(carnot_work_partition* p) {
+  const int64_t count = carnot_work_partition_count(p);
+  if (count == 1 || count % 2 == 0) return;
+  if (p->n_count < units_of(p->n, p->n_unit))
+    p->n_count++;
+  else if (p->m_count < units_of(p->m, p->m_unit))
+    p->m_count++;
 }
 
 carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t m, int64_t n,
                                                         int64_t depth, int64_t taps) {
   const bool amx = isa == CARNOT_ISA_AMX_BF16;
-  const int64_t k = depth * taps;
-  int64_t row_unit = amx ? kAmxRowUnit : kRowUnit;
-  carnot_work_partition partition = {.m = m, .n = n, .m_part = m, .n_part = n};
-  double work = (double)m * (double)n * (double)k;
-  int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+  const int64_t k = depth * taps, wanted = wanted_parts(m, n, k);
+  carnot_work_partition p = {.m = m,
+                             .n = n,
+                             .m_unit = amx             ? kAmxRowUnit
+                                       : m < kManyRows ? kTileRows
+                                                       : kRowUnit,
+                             .n_unit = m > kFewRows ? kTileColumns : kColumnUnit,
+                             .m_count = 1,
+                             .n_count = 1};
   // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
   // that every part which rounds the same rows again shows.
   const bool near = (double)k * (double)n * sizeof(float) <= kNearBytes;
   const bool rows_first = m >= (near ? n : n * taps) || (amx && m >= 2 * kAmxRowUnit);
-  if (rows_first)
-    partition.m_part = piece(m, row_unit, wanted);
-  else
-    partition.n_part = piece(n, kColumnUnit, wanted);
-  int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, partition.m_part))
-                            : carnot_ceildiv(n, carnot_max_i64(1, partition.n_part));
-  int64_t more = carnot_ceildiv(wanted, carnot_max_i64(1, have));
-  if (more > 1 && (amx || have < kLeastParts)) {
-    if (rows_first)
-      partition.n_part = piece(n, kColumnUnit, more);
-    else
-      partition.m_part = piece(m, row_unit, more);
-  }
-  partition.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, partition.m_part)));
-  partition.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, partition.n_part)));
-  return partition;
+  const int64_t rows = units_of(m, p.m_unit), columns = units_of(n, p.n_unit);
+  const int64_t have = carnot_min_i64(wanted, rows_first ? rows : columns);
+  *(rows_first ? &p.m_count : &p.n_count) = have;
+  const int64_t more = carnot_ceildiv(wanted, have);
+  if (more > 1 && (amx || have < kLeastParts))
+    *(rows_first ? &p.n_count : &p.m_count) = carnot_min_i64(more, rows_first ? columns : rows);
+  make_even(&p);
+  return p;
 }
 
 carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
@@ -144,19 +165,18 @@ enum { kTallRows = 192, kWideColumns = 192 };
 
 carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit) {
-  const double work = (double)m * (double)n * (double)k;
-  const int64_t wanted =
-      work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+  const int64_t wanted = wanted_parts(m, n, k);
   const int64_t rows = carnot_max_i64(1, carnot_min_i64(wanted, m / kTallRows));
   const int64_t columns =
       carnot_min_i64(carnot_ceildiv(wanted, rows),
                      carnot_max_i64(rows < kLeastParts ? kLeastParts : 1, n / kWideColumns));
-  carnot_work_partition partition = {.m = m, .n = n};
-  partition.m_part = piece(m, row_unit, rows);
-  partition.n_part = piece(n, kColumnUnit, columns);
-  partition.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, partition.m_part)));
-  partition.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, partition.n_part)));
-  return partition;
+  carnot_work_partition p = {.m = m, .n = n, .m_unit = row_unit, .n_unit = kTileColumns};
+  p.m_count = carnot_min_i64(rows, units_of(m, row_unit));
+  p.n_count = carnot_min_i64(columns, units_of(n, kTileColumns));
+  if (wanted > 1 && carnot_work_partition_count(&p) == 1)
+    p.m_count = carnot_min_i64(2, units_of(m, row_unit));
+  make_even(&p);
+  return p;
 }
 
 // Of AMX with BF16: operations that a core does while it reads a byte from L3.
@@ -166,9 +186,11 @@ enum { kFlopsPerByte = 100 };
 // again for every row of parts, those that the first row does not multiply fast enough to hide
 // their reading, and the products, in whole tiles.
 static double cost_of(const carnot_work_partition* p, int64_t k, double a_bytes, double b_bytes) {
-  const int64_t last = p->m - (p->m_count - 1) * p->m_part;
-  const double rows =
-      (double)((p->m_count - 1) * piece(p->m_part, kAmxRowUnit, 1) + piece(last, kAmxRowUnit, 1));
+  double rows = 0;
+  for (int64_t i = 0, m0 = 0, m1; i < p->m_count; i++, m0 = m1) {
+    m1 = carnot_work_cut(p->m, p->m_unit, p->m_count, i + 1);
+    rows += (double)(units_of(m1 - m0, kAmxRowUnit) * kAmxRowUnit);
+  }
   const double products = 2 * rows * (double)p->n * (double)k / kFlopsPerByte;
   const double hidden = products / (double)p->m_count;
   const bool again = b_bytes > kNearBytes * (double)p->n_count;
@@ -179,17 +201,13 @@ static double cost_of(const carnot_work_partition* p, int64_t k, double a_bytes,
 carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes) {
-  const double work = (double)m * (double)n * (double)k;
-  const int64_t wanted =
-      work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+  const int64_t wanted = wanted_parts(m, n, k);
   carnot_work_partition least = {.m = m, .n = n};
   double least_cost = -1;
   for (int64_t rows = 1; rows <= wanted; rows *= 2) {
-    carnot_work_partition p = {.m = m, .n = n};
-    p.m_part = piece(m, row_unit, rows);
-    p.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, p.m_part)));
-    p.n_part = piece(n, kColumnUnit, carnot_ceildiv(wanted, p.m_count));
-    p.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, p.n_part)));
+    carnot_work_partition p = {.m = m, .n = n, .m_unit = row_unit, .n_unit = kColumnUnit};
+    p.m_count = carnot_min_i64(rows, units_of(m, row_unit));
+    p.n_count = carnot_min_i64(carnot_ceildiv(wanted, p.m_count), units_of(n, kColumnUnit));
     const bool enough = 2 * carnot_work_partition_count(&p) >= wanted;
     const double cost = cost_of(&p, k, a_bytes, b_bytes) * (enough ? 1 : 2);
     if (least_cost >= 0 && cost >= least_cost) continue;

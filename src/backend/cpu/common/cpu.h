@@ -59,10 +59,10 @@ static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i
 }
 
 // The partition of an output [m, n] into parts. It depends on the problem only, not on the number
-// of threads: enough parts for eight threads, none too small. Columns are cut at multiples of 64,
-// rows at multiples of 42 (the row tiles of all levels divide it), for AMX of 32.
+// of threads: enough parts for eight threads, none too small, an even number of even size where
+// that can be, so that two threads share evenly. Rows and columns are cut at multiples of a unit.
 typedef struct carnot_work_partition {
-  int64_t m, n, m_part, n_part, m_count, n_count;
+  int64_t m, n, m_unit, n_unit, m_count, n_count;
 } carnot_work_partition;
 carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k);
 // The same of a convolution of K = depth * taps, whose pixels are read once for all taps.
@@ -80,12 +80,18 @@ carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int
 static inline int64_t carnot_work_partition_count(const carnot_work_partition* partition) {
   return partition->m_count * partition->n_count;
 }
+// Where part |i| of |count| begins.
+static inline int64_t carnot_work_cut(int64_t size, int64_t unit, int64_t count, int64_t i) {
+  return carnot_min_i64(size, carnot_ceildiv(size, unit) * i / count * unit);
+}
 static inline void carnot_work_partition_part(const carnot_work_partition* partition, int64_t part,
                                               int64_t* m0, int64_t* m1, int64_t* n0, int64_t* n1) {
-  *m0 = part % partition->m_count * partition->m_part;
-  *n0 = part / partition->m_count * partition->n_part;
-  *m1 = carnot_min_i64(*m0 + partition->m_part, partition->m);
-  *n1 = carnot_min_i64(*n0 + partition->n_part, partition->n);
+  const carnot_work_partition* p = partition;
+  const int64_t i = part % p->m_count, j = part / p->m_count;
+  *m0 = carnot_work_cut(p->m, p->m_unit, p->m_count, i);
+  *n0 = carnot_work_cut(p->n, p->n_unit, p->n_count, j);
+  *m1 = carnot_work_cut(p->m, p->m_unit, p->m_count, i + 1);
+  *n1 = carnot_work_cut(p->n, p->n_unit, p->n_count, j + 1);
 }
 
 // The rows of a part, so that a part has at least about 16K elements.

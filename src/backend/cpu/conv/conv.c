@@ -5,6 +5,7 @@
 
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
+#include "kernel/cpu/gemm/pack_split.h"
 
 enum { kLeastPairChannels = 8, kLeastSplitChannels = 24 };
 
@@ -144,8 +145,10 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   if (carnot_packed_weights_split((carnot_weights_type)p->weights) ||
       (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1)) {
     // Whole rows of pixels: parts convert as little twice as can be.
+    const int64_t row =
+        geometry->p == 1 ? carnot_min_i64(geometry->q, CARNOT_SPLIT_SEQUENCE_PIECE) : geometry->q;
     state->partition = carnot_work_partition_make_tall(pixels, p->filters / p->group, depth * taps,
-                                                       state->is_gemm ? 32 : geometry->q);
+                                                       state->is_gemm ? 32 : row);
   }
   return NULL;
 }

@@ -1,4 +1,4 @@
-// Concat and Split: one strided copy a part.
+// Concat and Split as strided copies.
 #include "backend/cpu/copy/strided_copy.h"
 
 // ---- concat: inputs that were written in place are skipped ----
@@ -53,20 +53,48 @@ static carnot_status* concat_configure(const carnot_step_view* step, const carno
   return NULL;
 }
 
+typedef struct concat_copy {
+  const carnot_step_view* step;
+  const carnot_operand *inputs, *y;
+  int axis, cut;  // the axis that grows; another that is cut into parts, or -1
+  int64_t parts;
+} concat_copy;
+
+// A share of |cut| of every input.
+static void concat_part(void* argument, int64_t part) {
+  const concat_copy* run = argument;
+  const carnot_operand* y = run->y;
+  const int bytes = carnot_cpu_bytes(y);
+  const int cut = run->cut;
+  const int64_t size = cut < 0 ? 0 : y->dims[cut], begin = size * part / run->parts,
+                end = size * (part + 1) / run->parts;
+  char* dst = (char*)y->data + (cut < 0 ? 0 : begin * y->strides[cut] * bytes);
+  for (uint32_t i = 0; i < run->step->input_count; i++) {
+    const carnot_operand* x = &run->inputs[i];
+    int64_t dims[CARNOT_MAX_RANK];
+    memcpy(dims, x->dims, sizeof dims);
+    if (cut >= 0) dims[cut] = end - begin;
+    const char* src = (const char*)x->data + (cut < 0 ? 0 : begin * x->strides[cut] * bytes);
+    if (src != dst)
+      carnot_cpu_copy(run->step, NULL, x->rank, dims, bytes, src, x->strides, dst, y->strides);
+    dst += x->dims[run->axis] * y->strides[run->axis] * bytes;
+  }
+}
+
 static carnot_status* concat_run(const carnot_step_view* step, void* state,
                                  const carnot_operand* inputs, const carnot_operand* outputs,
                                  void* workspace, carnot_executor* executor) {
   (void)state, (void)workspace;
-  int axis;
-  CARNOT_TRY(axis_of(step, outputs[0].rank, &axis));
-  int bytes = carnot_cpu_bytes(&outputs[0]);
-  char* dst = outputs[0].data;
-  for (uint32_t i = 0; i < step->input_count; i++) {
-    if (inputs[i].data != dst)
-      carnot_cpu_copy(step, executor, inputs[i].rank, inputs[i].dims, bytes, inputs[i].data,
-                      inputs[i].strides, dst, outputs[0].strides);
-    dst += inputs[i].dims[axis] * outputs[0].strides[axis] * bytes;
-  }
+  concat_copy run = {.step = step, .inputs = inputs, .y = &outputs[0], .cut = -1, .parts = 1};
+  CARNOT_TRY(axis_of(step, outputs[0].rank, &run.axis));
+  for (int d = 0; d < run.y->rank; d++)
+    if (d != run.axis && run.y->strides[d] > 1 &&
+        (run.cut < 0 || run.y->dims[d] > run.y->dims[run.cut]))
+      run.cut = d;
+  const int64_t bytes = carnot_dims_count(run.y->dims, run.y->rank) * carnot_cpu_bytes(&outputs[0]);
+  if (run.cut >= 0)
+    run.parts = carnot_max_i64(1, carnot_min_i64(run.y->dims[run.cut], bytes >> 16));
+  carnot_executor_parallel(executor, run.parts, concat_part, &run);
   return NULL;
 }
 

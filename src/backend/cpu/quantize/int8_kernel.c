@@ -88,7 +88,7 @@ static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c) {
   const bool copies = c->r * c->s > 1 || c->stride_h > 1 || c->stride_w > 1;
   const int64_t m = c->n * c->p * c->q, row = copies ? c->q : kRowUnit,
                 rows = carnot_ceildiv(m, row), units = carnot_ceildiv(c->k, kColumnUnit);
-  carnot_work_partition best = {.m = m, .n = c->k, .m_part = m, .n_part = c->k, 1, 1};
+  carnot_work_partition best = {m, c->k, row, kColumnUnit, 1, 1};
   double least = 0;
   for (int64_t mp = 1; mp <= carnot_min_i64(kMostParts, rows); mp++)
     for (int64_t np = 1; np <= carnot_min_i64(kMostParts / mp, units); np++) {
@@ -101,7 +101,6 @@ static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c) {
                    both = part * (double)(turns + 1);
       if (least > 0 && both >= least) continue;
       least = both;
-      best.m_part = part_rows * row, best.n_part = n_part;
       best.m_count = m_count, best.n_count = n_count;
     }
   return best;

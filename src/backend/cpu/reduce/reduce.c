@@ -143,8 +143,9 @@ static carnot_status* reduce_configure(const carnot_step_view* step, const carno
                INVALID_ARGUMENT, "the result has another size");
   s->per_part = carnot_rows_per_part(s->outer, s->n * s->inner);
   // One image reduced over its pixels: the work is split by channels instead.
-  s->inner_per_part = s->outer < 8 && s->inner >= 128 && s->n * s->inner > 1 << 15
-                          ? carnot_ceildiv(s->inner, 8 * 64) * 64
+  const int64_t unit = s->inner < 512 ? 16 : 64;
+  s->inner_per_part = s->outer < 8 && s->inner >= 2 * unit && s->n * s->inner > 1 << 15
+                          ? carnot_ceildiv(s->inner, 8 * unit) * unit
                           : s->inner;
   s->inner_parts = carnot_ceildiv(s->inner, s->inner_per_part);
   return NULL;

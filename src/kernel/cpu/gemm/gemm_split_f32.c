@@ -58,13 +58,36 @@ static void multiply_add(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int
 
 #include "kernel/cpu/gemm/gemm_loop_split.h"
 
-static void conv2d(const carnot_conv2d_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,
-                   int64_t n1) {
+static void conv2d_whole_rows(const carnot_conv2d_f32* p, int parts, int64_t m0, int64_t m1,
+                              int64_t n0, int64_t n1) {
   split_image image;
   if (split_image_init(&image, p, parts)) {
     split_outputs(&image, m0, m1, n0, n1);
   } else {
     multiply_add(p, m0, m1, n0, n1);
+  }
+}
+
+// A long sequence is cut into pieces, images of one row each.
+static void conv2d(const carnot_conv2d_f32* p, int parts, int64_t m0, int64_t m1, int64_t n0,
+                   int64_t n1) {
+  enum { kPiece = CARNOT_SPLIT_SEQUENCE_PIECE };
+  if (p->p > 1 || p->r > 1 || p->depth.taps || p->q <= kPiece) {
+    conv2d_whole_rows(p, parts, m0, m1, n0, n1);
+    return;
+  }
+  for (int64_t m = m0, end; m < m1; m = end) {
+    const int64_t n = m / p->q, q = m % p->q / kPiece * kPiece, count = min_i64(kPiece, p->q - q),
+                  first = n * p->q + q;
+    end = min_i64(m1, first + count);
+    carnot_conv2d_f32 piece = *p;
+    piece.n = 1, piece.q = count;
+    piece.pad_w = p->pad_w - q * p->stride_w;
+    piece.src = p->src + n * p->src_n;
+    piece.dst = p->dst + first * p->ld;
+    if (p->epilogue.residual)
+      piece.epilogue.residual = p->epilogue.residual + first * p->epilogue.residual_ld;
+    conv2d_whole_rows(&piece, parts, m - first, end - first, n0, n1);
   }
 }
 

@@ -10,7 +10,11 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { CARNOT_SPLIT_SLICE_BYTES = 3 * 16 * 64, CARNOT_SPLIT_RANGE_BYTES = 64 };
+enum {
+  CARNOT_SPLIT_SLICE_BYTES = 3 * 16 * 64,
+  CARNOT_SPLIT_RANGE_BYTES = 64,
+  CARNOT_SPLIT_SEQUENCE_PIECE = 256  // outputs that kernels take at a time of a sequence
+};
 
 // The least magnitude that is not zero (1 where all are) and the greatest (infinity: one is
 // infinite or NaN).
