@@ -97,12 +97,13 @@ carnot_status* carnot_cpu_check_alike(const carnot_operand* x, const carnot_oper
   return NULL;
 }
 
-// Rows of the largest tile, of tiles of all levels, of AMX; columns of a tile, and of one for few
-// rows.
+// Rows of the largest tile, of tiles of all levels, of AMX; columns of a panel of weights, a tile,
+// and one for few rows.
 enum {
   kTileRows = 14,
   kRowUnit = 42,
   kAmxRowUnit = 32,
+  kPanelColumns = 16,
   kTileColumns = 32,
   kColumnUnit = 64,
   kFewRows = 6,
@@ -116,8 +117,9 @@ static int64_t units_of(int64_t size, int64_t unit) {
   return carnot_max_i64(1, carnot_ceildiv(size, unit));
 }
 
+// Few rows take as long as reading the weights.
 static int64_t wanted_parts(int64_t m, int64_t n, int64_t k) {
-  const double work = (double)m * (double)n * (double)k;
+  const double work = (double)carnot_max_i64(m, kFewRows) * (double)n * (double)k;
   return work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
 }
 
@@ -140,7 +142,9 @@ carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t 
                              .m_unit = amx             ? kAmxRowUnit
                                        : m < kManyRows ? kTileRows
                                                        : kRowUnit,
-                             .n_unit = m > kFewRows ? kTileColumns : kColumnUnit,
+                             .n_unit = m > kFewRows                     ? kTileColumns
+                                       : n < kColumnUnit * kWantedParts ? kPanelColumns
+                                                                        : kColumnUnit,
                              .m_count = 1,
                              .n_count = 1};
   // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
@@ -177,6 +181,48 @@ carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int6
     p.m_count = carnot_min_i64(2, units_of(m, row_unit));
   make_even(&p);
   return p;
+}
+
+// Cycles of the largest part: products by tiles, weights from L2 or L3 for each block of pixels
+// that fits in L2, and the conversion of its pixels, for each block of columns where sums take
+// several chunks of channels.
+static double split_cycles(const carnot_split_work* w, const carnot_work_partition* p) {
+  enum { kTile = 16, kSlice = 32, kChunk = 384, kChunkColumns = 256, kPixelBytes = 400 << 10 };
+  enum { kTileCycles = 96, kSliceCycles = 14, kStartCycles = 2000, kWeightBytesACycle = 14 };
+  const int64_t units = carnot_ceildiv(units_of(w->m, w->row_unit), p->m_count),
+                rows = carnot_min_i64(w->m, units * w->row_unit),
+                columns = carnot_min_i64(
+                    w->n, carnot_ceildiv(units_of(w->n, p->n_unit), p->n_count) * p->n_unit),
+                slices = carnot_ceildiv(w->depth, kSlice),
+                pixels = units * w->unit_pixels + w->shared,
+                chunks = carnot_ceildiv(w->depth, kChunk),
+                blocks = carnot_ceildiv(pixels * carnot_ceildiv(slices, chunks) * kSlice * 6,
+                                        kPixelBytes),
+                turns = chunks > 1 ? carnot_ceildiv(columns, kChunkColumns) : 1;
+  const double steps = (double)(slices * w->taps),
+               products = (double)(units_of(rows, kTile) * units_of(columns, kTile)) * steps,
+               weights = (double)(columns * blocks) * steps * kSlice * 6;
+  return products * kTileCycles + weights / kWeightBytesACycle +
+         (double)(pixels * slices * turns) * kSliceCycles + kStartCycles;
+}
+
+carnot_work_partition carnot_work_partition_make_split(const carnot_split_work* w) {
+  const int64_t wanted = wanted_parts(w->m, w->n, w->depth * w->taps),
+                rows = units_of(w->m, w->row_unit), columns = units_of(w->n, kTileColumns);
+  carnot_work_partition least = {w->m, w->n, w->row_unit, kTileColumns, 1, 1};
+  double least_cycles = 0;
+  for (int64_t i = 1; i <= carnot_min_i64(wanted, rows); i++)
+    for (int64_t j = 1; i * j <= wanted && j <= columns; j++) {
+      carnot_work_partition p = {w->m, w->n, w->row_unit, kTileColumns, i, j};
+      double cycles = 0;
+      for (int threads = 1; threads <= kWantedParts; threads *= 2)
+        cycles +=
+            split_cycles(w, &p) * (double)carnot_ceildiv(carnot_work_partition_count(&p), threads);
+      if (least_cycles > 0 && cycles >= least_cycles) continue;
+      least = p;
+      least_cycles = cycles;
+    }
+  return least;
 }
 
 // Of AMX with BF16: operations that a core does while it reads a byte from L3.

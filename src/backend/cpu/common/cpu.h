@@ -72,6 +72,14 @@ carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t 
 // weights serve many rows, and wide, so that few parts convert the same rows.
 carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit);
+// For kernels that multiply BF16 parts: of the cuts into up to eight parts the one whose times with
+// one, two, four and eight threads are least in sum.
+typedef struct carnot_split_work {
+  int64_t m, n, depth, taps;
+  int64_t row_unit;             // rows are cut at multiples of it
+  int64_t unit_pixels, shared;  // pixels that a part converts: of each unit, and beside them
+} carnot_split_work;
+carnot_work_partition carnot_work_partition_make_split(const carnot_split_work* work);
 // For kernels by AMX tiles of BF16: of the cuts into rows, in multiples of |row_unit|, and columns
 // the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|.
 carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int64_t k,

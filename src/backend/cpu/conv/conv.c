@@ -127,6 +127,27 @@ static bool is_gemm(const carnot_window_geometry* p) {
          (p->n == 1 || p->src_n == p->src_w * p->w * p->h);
 }
 
+// Of kernels that convert whole rows of pixels.
+static carnot_work_partition partition_of_rows(const carnot_conv_params* p,
+                                               const carnot_window_geometry* g, bool is_split,
+                                               bool is_gemm) {
+  enum { kGemmRows = 32 };
+  const int64_t row = is_gemm     ? kGemmRows
+                      : g->p == 1 ? carnot_min_i64(g->q, CARNOT_SPLIT_SEQUENCE_PIECE)
+                                  : g->q;
+  const int64_t between = (g->r - 1) * g->dilation_h + 1 - g->stride_h;
+  const carnot_split_work work = {
+      .m = g->n * (g->depth.taps ? g->depth.out : 1) * g->p * g->q,
+      .n = p->filters / p->group,
+      .depth = p->channels / p->group,
+      .taps = carnot_conv_taps(p),
+      .row_unit = row,
+      .unit_pixels = is_gemm || g->p == 1 ? row * g->stride_w : g->w * g->stride_h,
+      .shared = is_gemm ? 0 : carnot_max_i64(0, between) * g->w};
+  if (is_split) return carnot_work_partition_make_split(&work);
+  return carnot_work_partition_make_tall(work.m, work.n, work.depth * work.taps, row);
+}
+
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
                                      size_t* out_workspace_bytes) {
@@ -142,14 +163,9 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
                                                        p->filters / p->group, depth, taps);
   state->is_gemm = is_gemm(geometry);
   // AMX converts the pixels of a part at once.
-  if (carnot_packed_weights_split((carnot_weights_type)p->weights) ||
-      (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1)) {
-    // Whole rows of pixels: parts convert as little twice as can be.
-    const int64_t row =
-        geometry->p == 1 ? carnot_min_i64(geometry->q, CARNOT_SPLIT_SEQUENCE_PIECE) : geometry->q;
-    state->partition = carnot_work_partition_make_tall(pixels, p->filters / p->group, depth * taps,
-                                                       state->is_gemm ? 32 : row);
-  }
+  const bool is_split = carnot_packed_weights_split((carnot_weights_type)p->weights);
+  if (is_split || (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1))
+    state->partition = partition_of_rows(p, geometry, is_split, state->is_gemm);
   return NULL;
 }
 

@@ -225,7 +225,8 @@ carnot_status* carnot_cpu_gemm_configure(const carnot_step_view* step, const car
   const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
   CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, p, a, &outputs[0], state));
   if (carnot_packed_weights_split((carnot_weights_type)p->weights))
-    state->partition = carnot_work_partition_make_tall(state->m, p->n, p->k, kSplitRowUnit);
+    state->partition = carnot_work_partition_make_split(
+        &(carnot_split_work){state->m, p->n, p->k, 1, kSplitRowUnit, kSplitRowUnit, 0});
   return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->n);
 }
 

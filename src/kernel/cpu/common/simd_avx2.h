@@ -26,6 +26,7 @@ CARNOT_INLINE vf32 v_sub(vf32 a, vf32 b) { return _mm256_sub_ps(a, b); }
 CARNOT_INLINE vf32 v_mul(vf32 a, vf32 b) { return _mm256_mul_ps(a, b); }
 CARNOT_INLINE vf32 v_div(vf32 a, vf32 b) { return _mm256_div_ps(a, b); }
 CARNOT_INLINE vf32 v_rcp_roughly(vf32 a) { return _mm256_rcp_ps(a); }
+CARNOT_INLINE vf32 v_rcp(vf32 a) { return v_div(v_set(1), a); }
 CARNOT_INLINE vf32 v_sqrt(vf32 a) { return _mm256_sqrt_ps(a); }
 #define V_FMA_IS_FUSED 1
 CARNOT_INLINE vf32 v_fma(vf32 a, vf32 b, vf32 c) { return _mm256_fmadd_ps(a, b, c); }

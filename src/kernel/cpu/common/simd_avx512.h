@@ -28,6 +28,10 @@ CARNOT_INLINE vf32 v_sub(vf32 a, vf32 b) { return _mm512_sub_ps(a, b); }
 CARNOT_INLINE vf32 v_mul(vf32 a, vf32 b) { return _mm512_mul_ps(a, b); }
 CARNOT_INLINE vf32 v_div(vf32 a, vf32 b) { return _mm512_div_ps(a, b); }
 CARNOT_INLINE vf32 v_rcp_roughly(vf32 a) { return _mm512_rcp14_ps(a); }
+CARNOT_INLINE vf32 v_rcp(vf32 a) {
+  const vf32 y = _mm512_rcp14_ps(a);
+  return _mm512_fmadd_ps(y, _mm512_fnmadd_ps(a, y, _mm512_set1_ps(1)), y);
+}
 CARNOT_INLINE vf32 v_sqrt(vf32 a) { return _mm512_sqrt_ps(a); }
 #define V_FMA_IS_FUSED 1
 CARNOT_INLINE vf32 v_fma(vf32 a, vf32 b, vf32 c) { return _mm512_fmadd_ps(a, b, c); }

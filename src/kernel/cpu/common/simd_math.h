@@ -21,7 +21,8 @@ static const float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 CARNOT_INLINE vf32 v_exp_reduced(vf32 x, vf32* out_n) {
   static const float c[] = {0.5f,          0.16666667f,   0.041666254f,
                             0.0083332611f, 0.0013947212f, 0.00019919923f};
-  const vf32 n = v_round(v_mul(x, v_set(1.44269504f)));
+  const vf32 whole = v_set(12582912);  // 1.5 * 2^23: a sum with it is rounded to a whole number
+  const vf32 n = v_sub(v_fma(x, v_set(1.44269504f), whole), whole);
   const vf32 r = v_fnma(n, v_set(kLn2Low), v_fnma(n, v_set(kLn2High), x));
   *out_n = n;
   return v_fma(v_mul(r, r), v_poly(r, c, 6), r);
@@ -54,8 +55,9 @@ CARNOT_INLINE vf32 v_expm1(vf32 x) {
 }
 
 CARNOT_INLINE vf32 v_sigmoid(vf32 x) {
-  const vf32 e = v_exp(v_xor(v_abs(x), v_set(-0.0f)));
-  const vf32 d = v_div(v_set(1), v_add(v_set(1), e));
+  vf32 n;
+  const vf32 p = v_exp_reduced(v_max_to(v_set(-104), v_or(x, v_set(-0.0f))), &n);
+  const vf32 e = v_scale2(v_add(p, v_set(1)), n), d = v_rcp(v_add(v_set(1), e));
   return v_select(v_lt(x, v_zero()), v_mul(e, d), d);
 }
 

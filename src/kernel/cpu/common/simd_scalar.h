@@ -42,6 +42,7 @@ CARNOT_INLINE vf32 v_sub(vf32 a, vf32 b) { return a - b; }
 CARNOT_INLINE vf32 v_mul(vf32 a, vf32 b) { return a * b; }
 CARNOT_INLINE vf32 v_div(vf32 a, vf32 b) { return a / b; }
 CARNOT_INLINE vf32 v_rcp_roughly(vf32 a) { return v_div(v_set(1), a); }
+CARNOT_INLINE vf32 v_rcp(vf32 a) { return v_div(v_set(1), a); }
 CARNOT_INLINE vf32 v_and(vf32 a, vf32 b) { return (vf32)((vi32)a & (vi32)b); }
 CARNOT_INLINE vf32 v_or(vf32 a, vf32 b) { return (vf32)((vi32)a | (vi32)b); }
 CARNOT_INLINE vf32 v_xor(vf32 a, vf32 b) { return (vf32)((vi32)a ^ (vi32)b); }

@@ -81,6 +81,16 @@ CARNOT_INLINE int64_t inner_tiles(const span* sp, int64_t q, int64_t end, int64_
   return q;
 }
 
+// A tile with columns in the padding, or of the last channels. What is mostly so is constant.
+CARNOT_INLINE void edge_tile(const span* sp, int64_t q, form f) {
+  if (sp->left == V_LANES && sp->rows == f.s)
+    tile(sp, q, V_LANES, f.s, f, /*edge=*/true);
+  else if (sp->left == V_LANES)
+    tile(sp, q, V_LANES, sp->rows, f, /*edge=*/true);
+  else
+    tile(sp, q, sp->left, sp->rows, f, /*edge=*/true);
+}
+
 // The |count| >= kTile pixels of a row; the last tile is moved back to end with the row, which
 // computes some pixels twice, to the same bits.
 CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
@@ -89,7 +99,7 @@ CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
   int64_t end = last_column < 0 ? 0 : min_i64(count, last_column / stride_w + 1), q = 0;
   if (sp->left < V_LANES || sp->rows == 0) end = 0;
   for (; q < sp->pad_w && q < count; q += kTile) {
-    tile(sp, min_i64(q, count - kTile), sp->left, sp->rows, f, /*edge=*/true);
+    edge_tile(sp, min_i64(q, count - kTile), f);
   }
   if (sp->rows == s) {
     q = inner_tiles(sp, q, end, s, f);
@@ -97,7 +107,7 @@ CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
     q = inner_tiles(sp, q, end, sp->rows, f);
   }
   for (; q < count; q += kTile) {
-    tile(sp, min_i64(q, count - kTile), sp->left, sp->rows, f, /*edge=*/true);
+    edge_tile(sp, min_i64(q, count - kTile), f);
   }
 }
 

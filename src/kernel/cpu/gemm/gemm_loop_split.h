@@ -177,7 +177,7 @@ static void split3_rows(const split_image* image, int64_t n, int64_t p0, int64_t
   split_rows(2, image, n, p0, rows, m0, m1, n0, n1);
 }
 
-// Outputs [m0, m1) of all images.
+// Outputs [m0, m1) of all images, in blocks of even size.
 static void split_outputs(const split_image* image, int64_t m0, int64_t m1, int64_t n0,
                           int64_t n1) {
   const carnot_conv2d_f32* c = image->conv;
@@ -185,7 +185,9 @@ static void split_outputs(const split_image* image, int64_t m0, int64_t m1, int6
   amx_begin();
   while (m0 < m1) {
     const int64_t row = m0 / c->q, n = row / c->p, p = row % c->p;
-    const int64_t rows = min_i64(image->rows, c->p - p), end = min_i64(m1, (row + rows) * c->q);
+    const int64_t left = min_i64(c->p - p, (m1 - 1) / c->q - row + 1),
+                  blocks = (left + image->rows - 1) / image->rows,
+                  rows = (left + blocks - 1) / blocks, end = min_i64(m1, (row + rows) * c->q);
     (image->parts == 3   ? split6_rows
      : image->parts == 2 ? split3_rows
                          : rounded_rows)(image, n, p, rows, m0, end, n0, n1);

@@ -68,8 +68,8 @@ static void set_channels(split_image* image, int64_t chunks) {
   image->chunks = max_i64(1, (image->conv->c + image->channels - 1) / image->channels);
 }
 
-// False where a block does not fit. Depends on the problem only, so that every cut of the work adds
-// in one order.
+// False where a block does not fit. Chunks depend on the problem only, so that every cut of the
+// work adds in one order.
 static bool split_image_init(split_image* image, const carnot_conv2d_f32* c, int parts) {
   *image = (split_image){
       .conv = c,
@@ -90,11 +90,6 @@ static bool split_image_init(split_image* image, const carnot_conv2d_f32* c, int
   const int64_t most = min_i64(c->p, kMostOutputs / image->width);
   for (image->rows = most; image->rows > 0; --image->rows) {
     if (image_bytes(image, image->rows) <= kImageBytes) break;
-  }
-  // Blocks of even size.
-  if (image->rows > 0) {
-    const int64_t blocks = (c->p + image->rows - 1) / image->rows;
-    image->rows = (c->p + blocks - 1) / blocks;
   }
   return image->rows > 0;
 }
