@@ -186,6 +186,14 @@ static conv_run make_run(const carnot_step_view* step, const void* state,
       p->has_bias ? step->constants[1] : NULL};
 }
 
+// Outputs of a plane whose sums stay in L2 from one plane of the filter to the next: whole rows, so
+// many that rows under two pieces are few.
+static int64_t outputs_at_once(const carnot_conv2d_f32* c) {
+  enum { kBytes = 512 << 10, kLeastRows = 8 };
+  const int64_t rows = kBytes / (c->k * (int64_t)sizeof(float) * c->q);
+  return carnot_max_i64(c->r * c->s > 1 ? kLeastRows : 1, rows) * c->q;
+}
+
 // Outputs [m0, m1) of a 3-D convolution as sums of 2-D ones, one for each plane of the filter that
 // is inside. |bytes|: the weights of a plane.
 static void conv_by_planes(carnot_conv2d_f32_fn* conv2d, carnot_conv2d_f32 conv, size_t bytes,
@@ -195,12 +203,13 @@ static void conv_by_planes(carnot_conv2d_f32_fn* conv2d, carnot_conv2d_f32 conv,
   const float* src = conv.src;
   const char* weights = conv.weights;
   float* dst = conv.dst;
-  const int64_t plane = conv.p * conv.q, h = conv.h;
+  const int64_t plane = conv.p * conv.q, h = conv.h, piece = outputs_at_once(&conv);
   conv.depth.taps = 0;
   conv.n = 1;
-  for (int64_t at = m0 / plane; at * plane < m1; at++) {
-    const int64_t begin = carnot_max_i64(m0 - at * plane, 0),
-                  end = carnot_min_i64(m1 - at * plane, plane);
+  for (int64_t m = m0, stop; m < m1; m = stop) {
+    const int64_t at = m / plane, begin = m - at * plane;
+    const int64_t end = carnot_min_i64(carnot_min_i64(m1 - at * plane, plane), begin + piece);
+    stop = at * plane + end;
     const int64_t z0 = at % depth.out * depth.stride - depth.pad;
     int64_t last = depth.taps - 1;
     while (last > 0 && (uint64_t)(z0 + last * depth.dilation) >= (uint64_t)depth.in) last--;
