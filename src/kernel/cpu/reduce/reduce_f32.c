@@ -6,7 +6,15 @@
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/common/simd_reduce.h"
 
-enum { kBlock = 128, kVectors = 4 };  // rows summed before they join the total; vectors at once
+enum { kLeastBlock = 16, kMostBlock = 128, kVectors = 4 };  // of rows; vectors at once
+
+// Rows summed before they join the total: about as many as there are blocks, for the error grows
+// with the root of either.
+static int64_t rows_of_block(int64_t n) {
+  int64_t rows = kLeastBlock;
+  while (rows < kMostBlock && rows * rows < n) rows *= 2;
+  return rows;
+}
 
 // ---- contiguous axis ----
 
@@ -65,10 +73,11 @@ CARNOT_INLINE vf32 joined(carnot_kernel_reduction reduction, vf32 acc, vf32 x, b
 CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, bool is_bf16,
                                   carnot_kernel_reduction reduction, int64_t src, float* dst,
                                   int vectors, int64_t left) {
+  const int64_t block = rows_of_block(p->n);
   vf32 total[kVectors];
   for (int v = 0; v < vectors; ++v) total[v] = identity_of(reduction);
-  for (int64_t begin = 0; begin < p->n; begin += kBlock) {
-    const int64_t end = min_i64(p->n, begin + kBlock);
+  for (int64_t begin = 0; begin < p->n; begin += block) {
+    const int64_t end = min_i64(p->n, begin + block);
     vf32 acc[kVectors];
     for (int v = 0; v < vectors; ++v) acc[v] = identity_of(reduction);
     for (int64_t i = begin; i < end; ++i) {
