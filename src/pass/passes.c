@@ -81,6 +81,8 @@ static const carnot_pass_row kPasses[] = {
     {"dce", "removes nodes that nothing reads", carnot_pass_dce, false, false},
     {"fuse_rearrangements", "makes copies that shift, cut and reorder one tensor a single gather",
      carnot_pass_fuse_rearrangements, false, false},
+    {"nest_concats", "writes longer lists of parts as a list and what follows it",
+     carnot_pass_nest_concats, false, false},
     {"fuse_squeeze_excite", "fuses squeeze-and-excitation blocks", carnot_pass_fuse_squeeze_excite,
      false, false},
     {"fuse_conv_chains", "fuses depthwise convolutions with the 1x1 convolutions around them",

@@ -60,6 +60,7 @@ static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
 #include "kernel/cuda/common/fp8.cuh"
+#include "kernel/cuda/common/sliding_window.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/conv/depthwise_int8.cuh"
@@ -200,7 +201,7 @@ static void run_implicit_gemm(carnot_cuda_gemm_tile_params p, unsigned long long
         sum += (f64)load(x[at]) * load(w[(i64)n * p.depth + k]);
       }
       if (residual) sum += load(residual[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(end((f32)sum));
+      ((T*)p.y)[m * p.pitch + n] = store_as<T>::of(end((f32)sum));
     }
 }
 template <class T>
@@ -314,11 +315,11 @@ static void run_gemm_fp8(const void* given, unsigned long long far) {
     for (i64 n = 0; n < p.filters; n++) {
       f64 sum = 0;
       for (i64 k = 0; k < p.depth; k++)
-        sum += (f64)load(x[m * p.depth + k]) * (f64)load(w[n * p.depth + k]);
+        sum += (f64)load(x[m * p.pixel + k]) * (f64)load(w[n * p.depth + k]);
       f32 v = fmaf((f32)sum, p.scale[n], ((const f32*)p.bias)[n]);
       if (p.residual) v += load(((const H*)p.residual)[m * p.filters + n]);
       v = activate(p.activation, p.low, p.high, v);
-      store(p.y, m * p.filters + n, std::is_same<Y, e4m3>::value ? v * p.factor : v, (Y*)0);
+      store(p.y, m * p.pitch + n, std::is_same<Y, e4m3>::value ? v * p.factor : v, (Y*)0);
     }
 }
 #define HOST_FP8(name, params)                                              \
@@ -578,7 +579,41 @@ static void run_group_norm(const void* given, unsigned long long far) {
         }
     }
 }
+template <class T>
+static void run_pool_nhwc(const void* given, unsigned long long far) {
+  carnot_cuda_sliding_window p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.y, far);
+  const i64 windows = p.n * p.out[0] * p.out[1] * p.out[2],
+            taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
+  for (i64 i = 0; i < windows * p.channels; i++) {
+    const i64 c = i % p.channels, w = i / p.channels,
+              at[3] = {w / p.out[2] / p.out[1] % p.out[0], w / p.out[2] % p.out[1], w % p.out[2]},
+              image = w / (windows / p.n);
+    f64 sum = 0, best = -INFINITY, inside = 0, padded = 0;
+    for (i64 t = 0; t < taps; t++) {
+      const i64 tap[3] = {t / p.kernel[2] / p.kernel[1], t / p.kernel[2] % p.kernel[1],
+                          t % p.kernel[2]};
+      i64 from = image * p.x_n + c;
+      bool in = true, counts = true;
+      for (int d = 0; d < 3; d++) {
+        const i64 x = at[d] * p.step[d] + tap[d] * p.dilation[d] - p.begin[d];
+        in = in && x >= 0 && x < p.in[d], counts = counts && x < p.in[d] + p.end[d];
+        from += x * p.x_s[d];
+      }
+      padded += counts;
+      if (!in) continue;
+      const f64 v = load(((const T*)p.x)[from]);
+      inside++, sum += v, best = std::max(best, v);
+    }
+    const i64 to = image * p.y_n + at[0] * p.y_s[0] + at[1] * p.y_s[1] + at[2] * p.y_s[2] + c;
+    const f64 mean = sum / (p.count_padding ? padded : inside);
+    ((T*)p.y)[to] = store_as<T>::of((f32)(p.average ? mean : best));
+  }
+}
 #define HOST_HALF(T)                                                                        \
+  HOST_KERNEL(pool_nhwc_##T, run_pool_nhwc<T>, carnot_cuda_sliding_window)                  \
   HOST_KERNEL(squeeze_excite_##T, run_squeeze_excite<T>, carnot_cuda_squeeze_excite_params) \
   HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
@@ -620,10 +655,10 @@ static void run_conv1x1_small(const void* given, unsigned long long far) {
     for (int n = 0; n < p.filters; n++) {
       f64 sum = p.bias ? load(((const T*)p.bias)[n]) : 0;
       for (int k = 0; k < p.channels; k++)
-        sum += load(((const T*)p.x)[m * p.channels + k]) *
+        sum += load(((const T*)p.x)[m * p.x_pitch + k]) *
                chunk_weight<T>(p.w, 2 * BLOCKS, n, k / 32 * 2 + k % 8 / 4, k % 32 / 8, k % 4);
       if (p.residual) sum += load(((const T*)p.residual)[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] =
+      ((T*)p.y)[m * p.y_pitch + n] =
           store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
     }
 }
