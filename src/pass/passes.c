@@ -23,6 +23,8 @@ static const carnot_pass_row kPasses[] = {
     {"algebraic_simplify", "removes identities, merges pairs of transposes and of reshapes",
      carnot_pass_algebraic_simplify, false, false},
     {"fuse_norms", "recognises layer and RMS normalization", carnot_pass_fuse_norms, false, false},
+    {"mix_heads", "recognises products over the heads of attention scores", carnot_pass_mix_heads,
+     false, false},
     {"layout", "moves transposes between channel orders until they vanish", carnot_pass_layout,
      false, false},
     {"constant_folding", "folds the constants that the layout moved", carnot_pass_constant_folding,

@@ -59,6 +59,7 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
+#include "kernel/cuda/attention/attention_mixed.cuh"
 #include "kernel/cuda/common/fp8.cuh"
 #include "kernel/cuda/common/sliding_window.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
@@ -180,6 +181,60 @@ static void run_depthwise_tile(const void* given, unsigned long long far) {
               carnot_cuda_depthwise_params)
 #define HOST_DEPTHWISE_TILE_TYPES(COLUMNS, STEP) \
   HOST_DEPTHWISE_TILE(f16, COLUMNS, STEP) HOST_DEPTHWISE_TILE(bf16, COLUMNS, STEP)
+
+// By blocks: each step of the kernel by all threads in turn.
+template <class T, int QUERIES>
+static void run_attention_mixed(const void* given, unsigned long long far) {
+  typedef attention_mixed<T, QUERIES> kernel;
+  carnot_cuda_attention_mixed_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.call.q, far);
+  bring_near(p.call.k, far);
+  bring_near(p.call.v, far);
+  bring_near(p.call.y, far);
+  for (int m = 0; m < 2; m++) bring_near(p.weights[m], far), bring_near(p.bias[m], far);
+  kernel block{p};
+  auto each = [&](auto step) {
+    for (unsigned t = 0; t < kernel::THREADS; t++) threadIdx.x = t, step();
+  };
+  const carnot_cuda_attention_params& c = p.call;
+  const unsigned across = (unsigned)((c.queries + QUERIES - 1) / QUERIES);
+  std::vector<f32> shared((size_t)QUERIES * c.inner * (c.size + p.pitch + 2) +
+                          kernel::THREADS * QUERIES * 8 +
+                          2 * (kernel::HEADS * kernel::HEADS + kernel::HEADS));
+  for (unsigned b = 0; b < across * (unsigned)p.outer; b++) {
+    blockIdx = {b % across, b / across, 0};
+    std::fill(shared.begin(), shared.end(), NAN);
+    block.place((char*)shared.data());
+    each([&] { block.stage_weights(); });
+    each([&] { block.stage_queries(); });
+    each([&] { block.multiply(); });
+    each([&] { block.mix(0, nullptr); });
+    each([&] { block.find_largest_of_part(); });
+    each([&] { block.find_largest(); });
+    each([&] { block.exponentiate(); });
+    each([&] { block.find_sums(); });
+    each([&] { block.mix(1, block.inverse); });
+    for (int from = 0; from < block.vectors(); from += kernel::THREADS) {
+      each([&] { block.accumulate(from); });
+      each([&] { block.write(from); });
+    }
+  }
+  blockIdx = threadIdx = {0, 0, 0};
+}
+template <class T>
+static void run_mix_heads(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_mix_heads_params>(given, far);
+  for (i64 i = 0; i < p.count + 100; i++) blockIdx.x = (unsigned)i, mix_heads<T>(p);
+  blockIdx.x = 0;
+}
+#define HOST_MIX_HEADS(T, DTYPE, unused) \
+  HOST_KERNEL(mix_heads_##T, run_mix_heads<T>, carnot_cuda_mix_heads_params)
+#define HOST_MIXED(QUERIES)                                                           \
+  HOST_KERNEL(attention_mixed_##QUERIES##_f16, (run_attention_mixed<f16, QUERIES>),   \
+              carnot_cuda_attention_mixed_params)                                     \
+  HOST_KERNEL(attention_mixed_##QUERIES##_bf16, (run_attention_mixed<bf16, QUERIES>), \
+              carnot_cuda_attention_mixed_params)
 
 // The GEMM that the parameters of a tensor core kernel describe.
 template <class T, class END>
@@ -759,6 +814,8 @@ static const bool are_known = [] {
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
   CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
+  CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
+  CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
   return true;
 }();
 
@@ -789,7 +846,7 @@ static void run_concat(const void* given, unsigned long long far) {
   for (i64 row = 0; row < p.rows; row++)
     for (int k = 0; k < p.count; k++) {
       const int length = p.ends[k] - (k ? p.ends[k - 1] : 0);
-      T* part = (T*)p.parts[k] + row * length;
+      T* part = (T*)p.parts[k] + row * p.pitches[k];
       T* whole = (T*)p.whole + row * p.pitch + p.starts[k];
       memcpy(p.splits ? part : whole, p.splits ? whole : part, sizeof(T) * (size_t)length);
     }

@@ -1,7 +1,8 @@
 """Concatenations whose parts are written in place, against ONNX Runtime in float32.
 
 Each network is built of one tactic, which writes parts and reads them: their pixels lie as far apart as those of the
-whole. The plan must say that every part lies in the whole, and the numbers must be right.
+whole. The plan must say that every part lies in the whole, but for those of a network that cannot, and the numbers must be
+right.
 """
 
 import functools
@@ -72,10 +73,19 @@ def ghosts(batch: int, kernel: int) -> onnx.ModelProto:
     return net.model(conv(net, x, 128, 128, kernel, group=128))
 
 
+def shared_part(batch: int) -> onnx.ModelProto:
+    """One value is a part of two lists: it lies in the later one and is copied from there to the other."""
+    net = Net(x=[batch, 64, 9, 11])
+    a, b = conv(net, "x", 64, 64, 1), conv(net, "x", 64, 64, 3)
+    first = conv(net, net.add("Concat", a, b, axis=1), 128, 64, 1)
+    return net.model(conv(net, net.add("Concat", b, first, axis=1), 128, 64, 1))
+
+
 class Network(NamedTuple):
     name: str
     make: Callable[[], onnx.ModelProto]
     tactic: str  # that computes the convolutions
+    copied: int = 0  # parts
 
 
 def networks() -> Iterator[Network]:
@@ -86,6 +96,8 @@ def networks() -> Iterator[Network]:
                 made = functools.partial(dense_block, batch, kernel, growth)
                 yield Network(f"dense block {tactic} {batch} {kernel}", made, tactic)
                 yield Network(f"one shot {tactic} {batch} {kernel}", functools.partial(one_shot, batch, kernel), tactic)
+        shared = functools.partial(shared_part, batch)
+        yield Network(f"shared part {batch}", shared, "gemm_multistage", copied=1)
         yield Network(f"branches {batch}", functools.partial(branches, batch), "gemm_multistage")
         yield Network(f"pixels {batch}", functools.partial(pixels, batch), "conv1x1_small")
         for tactic in ("depthwise", "depthwise_tile"):
@@ -118,7 +130,8 @@ def test_parts_are_written_in_place(device: Device, network: Network, precision:
         tactics = "-" + ",".join(OTHERS + others)
     model = network.make()
     parts = in_place(device, model, precision, CARNOT_CUDA_TACTICS=tactics)
-    assert parts and all(lies for _, lies in parts), f"copied: {[name for name, lies in parts if not lies]}"
+    copied = [name for name, lies in parts if not lies]
+    assert parts and len(copied) == network.copied, f"copied: {copied}"
     error, profile = compare(device, model, precision, level=1, CARNOT_CUDA_TACTICS=tactics)
     line = f"{network.name} {precision}: relative L2 {error:.1e}"
     assert error <= LIMITS[precision], f"{line}: {profile[-600:]}"

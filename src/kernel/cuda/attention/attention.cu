@@ -1,4 +1,5 @@
 // Translation unit of the attention kernels.
+#include "kernel/cuda/attention/attention_mixed.cuh"
 #include "kernel/cuda/attention/attention_simt.cuh"
 #include "kernel/cuda/attention/attention_split.cuh"
 #include "kernel/cuda/attention/attention_tiled.cuh"
