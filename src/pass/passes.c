@@ -64,6 +64,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_constant_folding, false, false},
     {"convert_to_mixed_precision", "stores FP32 layers as FP16 or BF16 on an accelerator",
      carnot_pass_convert_to_mixed_precision, true, false},
+    {"fuse_cross_covariance", "recognises attention between channels",
+     carnot_pass_fuse_cross_covariance, false, false},
     {"fuse_rotary", "recognises the rotary embedding of heads", carnot_pass_fuse_rotary, false,
      true},
     {"compose_attention", "recognises attention over caches and shared heads",

@@ -228,6 +228,47 @@ static void run_mix_heads(const void* given, unsigned long long far) {
   for (i64 i = 0; i < p.count + 100; i++) blockIdx.x = (unsigned)i, mix_heads<T>(p);
   blockIdx.x = 0;
 }
+template <class T>
+static void run_cross_covariance(const void* given, unsigned long long far) {
+  carnot_cuda_cross_covariance_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.temperature, far);
+  bring_near(p.y, far);
+  const i64 width = (i64)p.heads * p.size;
+  for (i64 b = 0; b < p.batch; b++)
+    for (i64 h = 0; h < p.heads; h++) {
+      auto at = [&](i64 n, i64 part, i64 e) {
+        return (f64)load(
+            ((const T*)p.x)[((b * p.positions + n) * 3 + part) * width + h * p.size + e]);
+      };
+      auto length = [&](i64 part, i64 e) {
+        f64 sum = 0;
+        for (i64 n = 0; n < p.positions; n++) sum += at(n, part, e) * at(n, part, e);
+        return std::max(sqrt(sum), (f64)p.epsilon);
+      };
+      for (i64 d = 0; d < p.size; d++) {
+        std::vector<f64> weights((size_t)p.size);
+        f64 total = 0;
+        for (i64 e = 0; e < p.size; e++) {
+          f64 sum = 0;
+          for (i64 n = 0; n < p.positions; n++) sum += at(n, 0, d) * at(n, 1, e);
+          sum *= load(((const T*)p.temperature)[h]) / length(0, d) / length(1, e);
+          total += weights[(size_t)e] = exp(sum);
+        }
+        for (i64 n = 0; n < p.positions; n++) {
+          f64 sum = 0;
+          for (i64 e = 0; e < p.size; e++) sum += weights[(size_t)e] / total * at(n, 2, e);
+          ((T*)p.y)[(b * p.positions + n) * width + h * p.size + d] = store_as<T>::of((f32)sum);
+        }
+      }
+    }
+}
+#define HOST_CROSS(SIZE)                                                  \
+  HOST_KERNEL(cross_covariance_##SIZE##_f16, run_cross_covariance<f16>,   \
+              carnot_cuda_cross_covariance_params)                        \
+  HOST_KERNEL(cross_covariance_##SIZE##_bf16, run_cross_covariance<bf16>, \
+              carnot_cuda_cross_covariance_params)
 #define HOST_MIX_HEADS(T, DTYPE, unused) \
   HOST_KERNEL(mix_heads_##T, run_mix_heads<T>, carnot_cuda_mix_heads_params)
 #define HOST_MIXED(QUERIES)                                                           \
@@ -816,6 +857,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
+  CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)
   return true;
 }();
 

@@ -1,4 +1,5 @@
-"""Attention whose heads are mixed before and behind the softmax (talking heads), against ONNX Runtime in float32."""
+"""Attention whose heads are mixed before and behind the softmax (talking heads), and attention between channels
+(cross-covariance), against ONNX Runtime in float32."""
 
 import functools
 from typing import Callable, Iterator, NamedTuple
@@ -41,6 +42,27 @@ def mixed_alone(batch: int, rows: int, keys: int, heads: int) -> onnx.ModelProto
     return net.model(net.add("Relu", y))
 
 
+def cross_covariance(batch: int, rows: int, heads: int, size: int, slices: bool) -> onnx.ModelProto:
+    """q, k and v turned to [batch, heads, size, rows]; q and k are divided by their lengths."""
+    net = Net(x=[batch, rows, heads * size])
+    packed = net.add("MatMul", "x", net.weight(heads * size, 3 * heads * size, scale=(heads * size) ** -0.5))
+    packed = net.add("Reshape", packed, net.constant(np.array([batch, rows, 3, heads, size])))
+    packed = net.add("Transpose", packed, perm=[2, 0, 3, 4, 1])
+    if slices:
+        starts = [net.constant(np.array([i])) for i in range(4)]
+        parts = [net.add("Slice", packed, starts[i], starts[i + 1], starts[0]) for i in range(3)]
+        q, k, v = (net.add("Squeeze", part, starts[0]) for part in parts)
+    else:
+        q, k, v = (net.add("Gather", packed, net.constant(np.int64(i)), axis=0) for i in range(3))
+    bound = net.constant(np.float32(1e-12))
+    last = net.constant(np.array([-1]))
+    q, k = (net.add("Div", t, net.add("Max", net.add("ReduceL2", t, last, keepdims=1), bound)) for t in (q, k))
+    scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    weights = net.add("Softmax", net.add("Mul", scores, net.weight(heads, 1, 1, scale=3)), axis=-1)
+    joined = net.add("Transpose", net.add("MatMul", weights, v), perm=[0, 3, 1, 2])
+    return net.model(net.add("Reshape", joined, net.constant(np.array([batch, rows, heads * size]))))
+
+
 class Network(NamedTuple):
     name: str
     make: Callable[[], onnx.ModelProto]
@@ -58,6 +80,8 @@ def networks() -> Iterator[Network]:
         (9, 40, 8, 128, True, True, True),
     ]:
         yield Network(f"attention {shape}", functools.partial(talking, *shape), "cuda_attention_mixed")
+    for cross in [(1, 196, 4, 32, True), (2, 70, 3, 12, False), (1, 7, 2, 48, True), (3, 65, 2, 64, False), (1, 130, 5, 20, True)]:
+        yield Network(f"cross-covariance {cross}", functools.partial(cross_covariance, *cross), "cuda_cross_covariance")
     yield Network("too many heads", functools.partial(talking, 1, 12, 24, 8, True, True, True), "cuda_mix_heads")
     yield Network("alone", functools.partial(mixed_alone, 2, 5, 9, 6), "cuda_mix_heads")
 
