@@ -168,6 +168,9 @@ carnot_status* carnot_pass_mix_heads(carnot_graph* graph,
 // Attention between channels of a packed projection -> cross_covariance (accelerator).
 carnot_status* carnot_pass_fuse_cross_covariance(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// What is written once for each step of an unrolled loop -> one computation of all (accelerator).
+carnot_status* carnot_pass_roll_steps(carnot_graph* graph,
+                                      const carnot_pass_options* options) CARNOT_MUST_USE;
 // Writes a Concat that begins with the operands of another as one of its result.
 carnot_status* carnot_pass_nest_concats(carnot_graph* graph,
                                         const carnot_pass_options* options) CARNOT_MUST_USE;

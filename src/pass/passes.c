@@ -44,6 +44,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_fuse_group_norm, false, false},
     {"constant_folding", "folds the scales of group normalization", carnot_pass_constant_folding,
      false, false},
+    {"roll_steps", "computes all steps of an unrolled loop at once", carnot_pass_roll_steps, false,
+     false},
     {"hoist_slices", "moves slices and gathers of a result up to the operands",
      carnot_pass_hoist_slices, false, false},
     {"fold_pads", "makes zeros around pixels the padding of the convolution behind them",

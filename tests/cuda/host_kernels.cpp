@@ -71,6 +71,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "kernel/cuda/recurrent/linear_scan.cuh"
 #include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
@@ -264,6 +265,19 @@ static void run_cross_covariance(const void* given, unsigned long long far) {
       }
     }
 }
+template <class T>
+static void run_linear_scan(const void* given, unsigned long long far) {
+  carnot_cuda_linear_scan_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.a, far);
+  bring_near(p.b, far);
+  bring_near(p.initial, far);
+  bring_near(p.y, far);
+  for (i64 i = 0; i < p.lanes + 100; i++) blockIdx.x = (unsigned)i, linear_scan<T>(p);
+  blockIdx.x = 0;
+}
+#define HOST_LINEAR_SCAN(T, DTYPE, unused) \
+  HOST_KERNEL(linear_scan_##T, run_linear_scan<T>, carnot_cuda_linear_scan_params)
 #define HOST_CROSS(SIZE)                                                  \
   HOST_KERNEL(cross_covariance_##SIZE##_f16, run_cross_covariance<f16>,   \
               carnot_cuda_cross_covariance_params)                        \
@@ -858,6 +872,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
   CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)
+  CARNOT_CUDA_FLOAT_TYPES(HOST_LINEAR_SCAN, )
   return true;
 }();
 
