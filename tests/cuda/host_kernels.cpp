@@ -59,7 +59,7 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
-#include "kernel/cuda/attention/attention_mixed.cuh"
+#include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/common/fp8.cuh"
 #include "kernel/cuda/common/sliding_window.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
@@ -183,10 +183,9 @@ static void run_depthwise_tile(const void* given, unsigned long long far) {
 #define HOST_DEPTHWISE_TILE_TYPES(COLUMNS, STEP) \
   HOST_DEPTHWISE_TILE(f16, COLUMNS, STEP) HOST_DEPTHWISE_TILE(bf16, COLUMNS, STEP)
 
-// By blocks: each step of the kernel by all threads in turn.
-template <class T, int QUERIES>
+// All queries by the definition.
+template <class T>
 static void run_attention_mixed(const void* given, unsigned long long far) {
-  typedef attention_mixed<T, QUERIES> kernel;
   carnot_cuda_attention_mixed_params p;
   memcpy(&p, given, sizeof(p));
   bring_near(p.call.q, far);
@@ -194,40 +193,58 @@ static void run_attention_mixed(const void* given, unsigned long long far) {
   bring_near(p.call.v, far);
   bring_near(p.call.y, far);
   for (int m = 0; m < 2; m++) bring_near(p.weights[m], far), bring_near(p.bias[m], far);
-  kernel block{p};
-  auto each = [&](auto step) {
-    for (unsigned t = 0; t < kernel::THREADS; t++) threadIdx.x = t, step();
-  };
   const carnot_cuda_attention_params& c = p.call;
-  const unsigned across = (unsigned)((c.queries + QUERIES - 1) / QUERIES);
-  std::vector<f32> shared((size_t)QUERIES * c.inner * (c.size + p.pitch + 2) +
-                          kernel::THREADS * QUERIES * 8 +
-                          2 * (kernel::HEADS * kernel::HEADS + kernel::HEADS));
-  for (unsigned b = 0; b < across * (unsigned)p.outer; b++) {
-    blockIdx = {b % across, b / across, 0};
-    std::fill(shared.begin(), shared.end(), NAN);
-    block.place((char*)shared.data());
-    each([&] { block.stage_weights(); });
-    each([&] { block.stage_queries(); });
-    each([&] { block.multiply(); });
-    each([&] { block.mix(0, nullptr); });
-    each([&] { block.find_largest_of_part(); });
-    each([&] { block.find_largest(); });
-    each([&] { block.exponentiate(); });
-    each([&] { block.find_sums(); });
-    each([&] { block.mix(1, block.inverse); });
-    for (int from = 0; from < block.vectors(); from += kernel::THREADS) {
-      each([&] { block.accumulate(from); });
-      each([&] { block.write(from); });
+  const size_t heads = (size_t)c.inner, keys = (size_t)c.keys;
+  std::vector<f64> s(heads * keys), mixed(heads * keys);
+  auto mix = [&](int m) {
+    if (!p.weights[m]) return;
+    for (size_t g = 0; g < heads; g++)
+      for (size_t k = 0; k < keys; k++) {
+        f64 sum = p.bias[m] ? load(((const T*)p.bias[m])[g]) : 0;
+        for (size_t h = 0; h < heads; h++)
+          sum += s[h * keys + k] * load(((const T*)p.weights[m])[h * heads + g]);
+        mixed[g * keys + k] = sum;
+      }
+    s = mixed;
+  };
+  for (i64 b = 0; b < p.outer; b++)
+    for (i64 n = 0; n < c.queries; n++) {
+      for (size_t i = 0; i < heads * keys; i++) {
+        const i64 h = (i64)(i / keys), k = (i64)(i % keys);
+        const T *q = (const T*)c.q + b * c.q_s[0] + h * c.q_s[1] + n * c.q_s[2],
+                *key = (const T*)c.k + b * c.k_s[0] + h * c.k_s[1] + k * c.k_s[2];
+        s[i] = 0;
+        for (int e = 0; e < c.size; e++) s[i] += (f64)load(q[e]) * load(key[e]) * c.scale;
+      }
+      mix(0);
+      for (size_t h = 0; h < heads; h++) {
+        f64 sum = 0;
+        for (size_t k = 0; k < keys; k++) sum += s[h * keys + k] = exp(s[h * keys + k]);
+        for (size_t k = 0; k < keys; k++) s[h * keys + k] /= sum;
+      }
+      mix(1);
+      for (i64 i = 0; i < c.inner * c.value_size; i++) {
+        const i64 h = i / c.value_size, e = i % c.value_size;
+        f64 sum = 0;
+        for (i64 k = 0; k < c.keys; k++)
+          sum += s[(size_t)h * keys + (size_t)k] *
+                 load(((const T*)c.v)[b * c.v_s[0] + h * c.v_s[1] + k * c.v_s[2] + e]);
+        ((T*)c.y)[b * c.y_s[0] + h * c.y_s[1] + n * c.y_s[2] + e] = store_as<T>::of((f32)sum);
+      }
     }
-  }
-  blockIdx = threadIdx = {0, 0, 0};
 }
 template <class T>
 static void run_mix_heads(const void* given, unsigned long long far) {
   auto p = near_params<carnot_cuda_mix_heads_params>(given, far);
-  for (i64 i = 0; i < p.count + 100; i++) blockIdx.x = (unsigned)i, mix_heads<T>(p);
-  blockIdx.x = 0;
+  for (i64 i = 0; i < p.count; i++)
+    for (int g = 0; g < p.results; g++) {
+      const i64 batch = i / p.inner, at = i % p.inner;
+      f64 sum = p.bias ? load(((const T*)p.bias)[g]) : 0;
+      for (int h = 0; h < p.heads; h++)
+        sum += (f64)load(((const T*)p.x)[(batch * p.heads + h) * p.inner + at]) *
+               load(((const T*)p.w)[h * p.results + g]);
+      ((T*)p.y)[(batch * p.results + g) * p.inner + at] = store_as<T>::of((f32)sum);
+    }
 }
 template <class T>
 static void run_cross_covariance(const void* given, unsigned long long far) {
@@ -285,10 +302,10 @@ static void run_linear_scan(const void* given, unsigned long long far) {
               carnot_cuda_cross_covariance_params)
 #define HOST_MIX_HEADS(T, DTYPE, unused) \
   HOST_KERNEL(mix_heads_##T, run_mix_heads<T>, carnot_cuda_mix_heads_params)
-#define HOST_MIXED(QUERIES)                                                           \
-  HOST_KERNEL(attention_mixed_##QUERIES##_f16, (run_attention_mixed<f16, QUERIES>),   \
-              carnot_cuda_attention_mixed_params)                                     \
-  HOST_KERNEL(attention_mixed_##QUERIES##_bf16, (run_attention_mixed<bf16, QUERIES>), \
+#define HOST_MIXED(QUERIES)                                                \
+  HOST_KERNEL(attention_mixed_##QUERIES##_f16, run_attention_mixed<f16>,   \
+              carnot_cuda_attention_mixed_params)                          \
+  HOST_KERNEL(attention_mixed_##QUERIES##_bf16, run_attention_mixed<bf16>, \
               carnot_cuda_attention_mixed_params)
 
 // The GEMM that the parameters of a tensor core kernel describe.

@@ -39,8 +39,8 @@ static int pitch_of(int64_t keys) { return (int)(keys | 1); }
 
 // Of a block (attention_mixed.cuh: place).
 static size_t shared_bytes(int queries, int64_t heads, int64_t keys, int64_t size) {
-  const int64_t rows = queries * heads, floats = rows * size + rows * pitch_of(keys) +
-                                                 kThreads * queries * 8 + 2 * rows +
+  const int64_t rows = queries * heads, floats = rows * (size + pitch_of(keys) + 1) +
+                                                 kThreads / 32 * 4 * queries * 8 +
                                                  2 * (kMostHeads * kMostHeads + kMostHeads);
   return (size_t)floats * 4;
 }
@@ -136,7 +136,7 @@ static int choose_form(const carnot_cuda* cuda, const carnot_cuda_attention_para
     const int64_t blocks = outer * carnot_ceildiv(c->queries, kForms[i].queries);
     const size_t bytes = shared_bytes(kForms[i].queries, c->inner, c->keys, c->size);
     if (2 * bytes <= (size_t)cuda->block_bytes - 1024 &&
-        blocks >= 2 * cuda->base.multiprocessor_count && kForms[i].queries * c->inner <= kThreads)
+        blocks >= 2 * cuda->base.multiprocessor_count)
       form = i;
   }
   return form;

@@ -1,4 +1,4 @@
-// Cross-covariance attention of 16-bit floats: a block for each head.
+// Cross-covariance attention of 16-bit floats: some blocks for each head.
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/attention/cross_covariance_params.h"
 
@@ -29,7 +29,7 @@ static int form_of(int64_t size) {
 // Of a block (cross_covariance.cuh: run).
 static size_t shared_bytes(int size) {
   const int parts = CARNOT_CUDA_CROSS_THREADS / (size / 4 * (size / 4));
-  return 4 * (size_t)(CARNOT_CUDA_CROSS_POSITIONS * 2 * size + parts * size * (size + 1) +
+  return 4 * (size_t)(CARNOT_CUDA_CROSS_POSITIONS * 2 * size + parts * size * (size + 4) +
                       CARNOT_CUDA_CROSS_THREADS);
 }
 
@@ -72,6 +72,12 @@ static carnot_status* cross_configure(const carnot_step_view* step, const carnot
                                 .size = (int)x->dims[4],
                                 .epsilon = (float)carnot_attr_float(a.row, a.attrs, "epsilon")}};
   CARNOT_TRY(carnot_cuda_kernel_for(cuda, kForms[form].kernels, x->format.dtype, &s->function));
+  // Each block computes all weights of its head: more of them only where multiprocessors are idle.
+  const int64_t heads = carnot_max_i64(1, x->dims[0] * x->dims[3]),
+                results = carnot_ceildiv(x->dims[1] * carnot_ceildiv(x->dims[4], 8),
+                                         CARNOT_CUDA_CROSS_THREADS),
+                room = cuda->base.multiprocessor_count / heads;
+  s->params.blocks = (int)carnot_max_i64(1, carnot_min_i64(results, room));
   return carnot_cuda_allow_shared(cuda, s->function);
 }
 
@@ -83,7 +89,7 @@ static carnot_status* cross_run(const carnot_step_view* step, void* state,
   cross_state* s = state;
   s->params.x = inputs[0].data, s->params.temperature = inputs[1].data;
   s->params.y = outputs[0].data;
-  const int64_t grid[3] = {(int64_t)s->params.batch * s->params.heads, 1, 1};
+  const int64_t grid[3] = {(int64_t)s->params.batch * s->params.heads * s->params.blocks, 1, 1};
   if (!grid[0] || !s->params.positions) return NULL;
   return carnot_cuda_launch_clusters(step, s->function, grid, CARNOT_CUDA_CROSS_THREADS, kNoCluster,
                                      s->shared_bytes, &s->params);

@@ -7,31 +7,42 @@
 #include "kernel/cuda/common/element.cuh"
 #include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/common/numeric.cuh"
+#include "kernel/cuda/common/warp_reduce.cuh"
+
+struct __align__(16) f32x4 {
+  f32 v[4];
+};
 
 template <class T, int QUERIES>
 struct attention_mixed {
-  enum { THREADS = CARNOT_CUDA_MIXED_THREADS, HEADS = CARNOT_CUDA_MIXED_HEADS };
+  enum {
+    THREADS = CARNOT_CUDA_MIXED_THREADS,
+    WARPS = THREADS / 32,
+    HEADS = CARNOT_CUDA_MIXED_HEADS,
+    AHEAD = 8,  // vectors of a key that are read at once
+    GROUP = 4,
+    LANES = 8  // of a warp: vectors of results, and lanes with some of the keys each
+  };
   const carnot_cuda_attention_mixed_params& p;
   // Shared: queries [QUERIES][heads * size], scores [QUERIES][heads][pitch], of rows of scores the
-  // largest and the inverse sum, partial results; weights and bias of both mixes.
-  f32 *queries, *scores, *partial, *largest, *inverse, *weights[2], *bias[2];
-  int heads, rows, lanes;  // rows: of scores; lanes: threads that share a row
-  int first;               // query
+  // inverse sums, results of some of the warps; weights and bias of both mixes.
+  f32 *queries, *scores, *partial, *inverse, *weights[2], *bias[2];
+  int heads, rows;  // rows: of scores
+  int first;        // query
   i64 outer;
 
   DEVICE_ONLY void place(char* shared) {
     const carnot_cuda_attention_params& c = p.call;
-    heads = c.inner, rows = QUERIES * heads, lanes = THREADS / rows;
+    heads = c.inner, rows = QUERIES * heads;
     first = blockIdx.x * QUERIES, outer = blockIdx.y;
     queries = (f32*)shared;
-    scores = queries + rows * c.size;
-    partial = scores + rows * p.pitch;
-    largest = partial + THREADS * QUERIES * 8;
-    inverse = largest + rows;
+    partial = queries + rows * c.size;
+    inverse = partial + WARPS * GROUP * QUERIES * 8;
     for (int m = 0; m < 2; m++) {
       weights[m] = inverse + rows + m * (HEADS * HEADS + HEADS);
       bias[m] = weights[m] + HEADS * HEADS;
     }
+    scores = inverse + rows + 2 * (HEADS * HEADS + HEADS);
   }
   DEVICE_ONLY bool has(int q) const { return first + q < p.call.queries; }
 
@@ -46,30 +57,45 @@ struct attention_mixed {
   }
   DEVICE_ONLY void stage_queries() const {
     const carnot_cuda_attention_params& c = p.call;
-    for (int i = threadIdx.x; i < rows * c.size; i += THREADS) {
-      int q = i / (heads * c.size), h = i / c.size % heads, e = i % c.size;
-      const T* from = (const T*)c.q + outer * c.q_s[0] + h * c.q_s[1] + (first + q) * c.q_s[2] + e;
-      queries[i] = has(q) ? load(*from) * c.scale : 0;
+    const int wide = c.size / 8;
+    for (int i = threadIdx.x; i < rows * wide; i += THREADS) {
+      int q = i / (heads * wide), h = i / wide % heads, e = i % wide;
+      const T* from = (const T*)c.q + outer * c.q_s[0] + h * c.q_s[1] + (first + q) * c.q_s[2];
+      f32 x[8] = {};
+      if (has(q)) unpack<T>(((const half8*)from)[e], x);
+      for (int k = 0; k < 8; k++) queries[i * 8 + k] = x[k] * c.scale;
     }
   }
   // Scores of one key and head for all queries, a thread each.
   DEVICE_ONLY void multiply() const {
     const carnot_cuda_attention_params& c = p.call;
     const T* k = (const T*)c.k + outer * c.k_s[0];
+    const int wide = c.size / 8;
     for (int i = threadIdx.x; i < c.keys * heads; i += THREADS) {
       int key = i / heads, h = i % heads;
       const half8* row = (const half8*)(k + key * c.k_s[2] + h * c.k_s[1]);
       const f32* q = queries + h * c.size;
       f32 sum[QUERIES] = {};
-#pragma unroll 4
-      for (int v = 0; v < c.size / 8; v++) {
-        f32 x[8];
-        unpack<T>(row[v], x);
+      for (int from = 0; from < wide; from += AHEAD) {
+        half8 read[AHEAD];
 #pragma unroll
-        for (int n = 0; n < QUERIES; n++)
+        for (int v = 0; v < AHEAD; v++) read[v] = row[lo(from + v, wide - 1)];  // no branches
 #pragma unroll
-          for (int e = 0; e < 8; e++)
-            sum[n] = fmaf(x[e], q[n * heads * c.size + v * 8 + e], sum[n]);
+        for (int v = 0; v < AHEAD; v++) {
+          if (from + v >= wide) continue;
+          f32 x[8];
+          unpack<T>(read[v], x);
+#pragma unroll
+          for (int n = 0; n < QUERIES; n++) {
+            const f32x4* a = (const f32x4*)(q + n * heads * c.size + (from + v) * 8);
+            f32x4 low = a[0], high = a[1];
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+              sum[n] = fmaf(x[e], low.v[e], sum[n]);
+              sum[n] = fmaf(x[4 + e], high.v[e], sum[n]);
+            }
+          }
+        }
       }
 #pragma unroll
       for (int n = 0; n < QUERIES; n++) scores[(n * heads + h) * p.pitch + key] = sum[n];
@@ -84,97 +110,93 @@ struct attention_mixed {
       f32 *at = scores + n * heads * p.pitch + i % keys, x[HEADS];
 #pragma unroll
       for (int h = 0; h < HEADS; h++)
-        if (h < heads) x[h] = at[h * p.pitch] * (factors ? factors[n * heads + h] : 1.f);
+        x[h] = h < heads ? at[h * p.pitch] * (factors ? factors[n * heads + h] : 1.f) : 0.f;
+      if (!p.weights[m]) {
+#pragma unroll
+        for (int h = 0; h < HEADS; h++)
+          if (h < heads) at[h * p.pitch] = x[h];
+        continue;
+      }
       for (int g = 0; g < heads; g++) {
-        f32 sum = 0;
-        if (p.weights[m]) {
-          sum = bias[m][g];
+        f32 sum = bias[m][g];
 #pragma unroll
-          for (int h = 0; h < HEADS; h++)
-            if (h < heads) sum = fmaf(x[h], weights[m][h * heads + g], sum);
-        } else {
-#pragma unroll
-          for (int h = 0; h < HEADS; h++)
-            if (h == g) sum = x[h];
-        }
+        for (int h = 0; h < HEADS; h++)
+          if (h < heads) sum = fmaf(x[h], weights[m][h * heads + g], sum);
         at[g * p.pitch] = sum;
       }
     }
   }
-  DEVICE_ONLY int row_of() const { return threadIdx.x / lanes; }
-  DEVICE_ONLY int lane() const { return threadIdx.x % lanes; }
-  DEVICE_ONLY void find_largest_of_part() const {
-    f32 top = lowest<f32>();
-    if (row_of() < rows)
-      for (int key = lane(); key < p.call.keys; key += lanes)
-        top = hi(top, scores[row_of() * p.pitch + key]);
-    partial[threadIdx.x] = top;
-  }
-  DEVICE_ONLY void find_largest() const {
-    if ((int)threadIdx.x >= rows) return;
-    f32 top = lowest<f32>();
-    for (int i = 0; i < lanes; i++) top = hi(top, partial[threadIdx.x * lanes + i]);
-    largest[threadIdx.x] = top;
-  }
+  // A warp a row: its exponentials, and the inverse of their sum.
   DEVICE_ONLY void exponentiate() const {
-    f32 sum = 0;
-    if (row_of() < rows)
-      for (int key = lane(); key < p.call.keys; key += lanes) {
-        f32* s = scores + row_of() * p.pitch + key;
-        *s = expf(*s - largest[row_of()]);
-        sum += *s;
+    const int lane = threadIdx.x % 32;
+    for (int row = threadIdx.x / 32; row < rows; row += WARPS) {
+      f32 *s = scores + row * p.pitch, top = lowest<f32>(), sum = 0;
+      for (int key = lane; key < p.call.keys; key += 32) top = hi(top, s[key]);
+      top = warp_reduce_max(top);
+      for (int key = lane; key < p.call.keys; key += 32) {
+        f32 e = expf(s[key] - top);
+        s[key] = e, sum += e;
       }
-    partial[threadIdx.x] = sum;
+      sum = warp_reduce_sum(sum);
+      if (lane == 0) inverse[row] = sum == 0 && p.call.zero_empty ? 0.f : 1 / sum;
+    }
   }
-  DEVICE_ONLY void find_sums() const {
-    if ((int)threadIdx.x >= rows) return;
-    f32 sum = 0;
-    for (int i = 0; i < lanes; i++) sum += partial[threadIdx.x * lanes + i];
-    inverse[threadIdx.x] = sum == 0 && p.call.zero_empty ? 0.f : 1 / sum;
-  }
-  // Vectors of eight results, each over some of the keys: partial [part][query][vector][8].
+  // Vectors of eight results in groups of four a warp; where warps are left they share the keys.
   DEVICE_ONLY int vectors() const { return heads * p.call.value_size / 8; }
-  DEVICE_ONLY int parts() const { return hi(1, THREADS / vectors()); }
+  DEVICE_ONLY int groups() const { return (vectors() + GROUP - 1) / GROUP; }
+  DEVICE_ONLY int parts() const { return hi(1, WARPS / groups()); }
   DEVICE_ONLY void accumulate(int from) const {
     const carnot_cuda_attention_params& c = p.call;
-    const int of_block = lo(vectors(), (int)THREADS), part = threadIdx.x / of_block,
-              at = from + threadIdx.x % of_block, h = at / (c.value_size / 8),
-              e = at % (c.value_size / 8);
-    if (part >= parts() || at >= vectors()) return;
-    const T* v = (const T*)c.v + outer * c.v_s[0] + h * c.v_s[1];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, some = lo(groups(), (int)WARPS),
+              part = warp / some, at = (from + warp % some) * GROUP + lane / LANES,
+              h = at / (c.value_size / 8), e = at % (c.value_size / 8), apart = LANES * parts();
+    if (part >= parts()) return;
+    const bool valid = at < vectors();
+    const half8* v = (const half8*)((const T*)c.v + outer * c.v_s[0] + h * c.v_s[1]) + e;
     f32 sum[QUERIES][8] = {};
-#pragma unroll 4
-    for (int key = part; key < c.keys; key += parts()) {
-      f32 x[8];
-      unpack<T>(((const half8*)(v + key * c.v_s[2]))[e], x);
+    for (int key = part * LANES + lane % LANES; key < c.keys && valid; key += 4 * apart) {
+      half8 read[4];
 #pragma unroll
-      for (int n = 0; n < QUERIES; n++) {
-        const f32 s = scores[(n * heads + h) * p.pitch + key];
+      for (int k = 0; k < 4; k++) read[k] = v[lo(key + k * apart, c.keys - 1) * (c.v_s[2] / 8)];
 #pragma unroll
-        for (int i = 0; i < 8; i++) sum[n][i] = fmaf(s, x[i], sum[n][i]);
+      for (int k = 0; k < 4; k++) {
+        if (key + k * apart >= c.keys) continue;
+        f32 x[8];
+        unpack<T>(read[k], x);
+#pragma unroll
+        for (int n = 0; n < QUERIES; n++) {
+          const f32 s = scores[(n * heads + h) * p.pitch + key + k * apart];
+#pragma unroll
+          for (int i = 0; i < 8; i++) sum[n][i] = fmaf(s, x[i], sum[n][i]);
+        }
       }
     }
 #pragma unroll
     for (int n = 0; n < QUERIES; n++)
 #pragma unroll
-      for (int i = 0; i < 8; i++) partial[(n * 8 + i) * THREADS + threadIdx.x] = sum[n][i];
+      for (int i = 0; i < 8; i++) {
+#pragma unroll
+        for (int step = 1; step < LANES; step *= 2)
+          sum[n][i] += __shfl_xor_sync(~0u, sum[n][i], step);
+        if (lane % LANES == 0)
+          partial[((warp * GROUP + lane / LANES) * QUERIES + n) * 8 + i] = sum[n][i];
+      }
   }
   DEVICE_ONLY void write(int from) const {
     const carnot_cuda_attention_params& c = p.call;
-    const int of_block = lo(vectors(), (int)THREADS);
-    for (int i = threadIdx.x; i < of_block * QUERIES; i += THREADS) {
-      const int n = i / of_block, at = from + i % of_block;
+    const int some = lo(groups(), (int)WARPS);
+    for (int i = threadIdx.x; i < some * GROUP * QUERIES; i += THREADS) {
+      const int n = i % QUERIES, slot = i / QUERIES, at = from * GROUP + slot;
       if (at >= vectors() || !has(n)) continue;
       const int h = at / (c.value_size / 8), e = at % (c.value_size / 8);
       f32 sum[8] = {};
       for (int part = 0; part < parts(); part++)
         for (int k = 0; k < 8; k++)
-          sum[k] += partial[(n * 8 + k) * THREADS + part * of_block + i % of_block];
+          sum[k] += partial[((part * some * GROUP + slot) * QUERIES + n) * 8 + k];
       T* y = (T*)c.y + outer * c.y_s[0] + h * c.y_s[1] + (first + n) * c.y_s[2];
       pack<T>(y, e, sum);
     }
   }
-#ifdef __CUDACC__
   DEVICE_ONLY void run() {
     extern __shared__ __align__(16) char shared[];
     place(shared);
@@ -186,23 +208,16 @@ struct attention_mixed {
     __syncthreads();
     mix(0, nullptr);
     __syncthreads();
-    find_largest_of_part();
-    __syncthreads();
-    find_largest();
-    __syncthreads();
     exponentiate();
     __syncthreads();
-    find_sums();
-    __syncthreads();
     mix(1, inverse);
-    for (int from = 0; from < vectors(); from += THREADS) {
+    for (int from = 0; from < groups(); from += WARPS) {
       __syncthreads();
       accumulate(from);
       __syncthreads();
       write(from);
     }
   }
-#endif
 };
 
 // A thread for each position of all heads.

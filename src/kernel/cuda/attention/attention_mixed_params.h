@@ -4,7 +4,7 @@
 
 #include "kernel/cuda/attention/attention_params.h"
 
-enum { CARNOT_CUDA_MIXED_THREADS = 256, CARNOT_CUDA_MIXED_HEADS = 16 };
+enum { CARNOT_CUDA_MIXED_THREADS = 512, CARNOT_CUDA_MIXED_HEADS = 16 };
 
 // y = mix1(softmax(mix0(scale q k^T))) v, mix(s)[g] = bias[g] + sum_h s[h] w[h,g] over the |inner|
 // heads of |call|, at most 16. A block computes some queries of all heads of an outer batch.

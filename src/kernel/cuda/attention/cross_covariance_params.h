@@ -4,12 +4,12 @@
 
 enum { CARNOT_CUDA_CROSS_THREADS = 256, CARNOT_CUDA_CROSS_POSITIONS = 64 };
 
-// x [batch, positions, 3, heads, size], temperature [heads], y [batch, positions, heads, size]. A
-// block computes a head.
+// x [batch, positions, 3, heads, size], temperature [heads], y [batch, positions, heads, size]. The
+// blocks of a head share out its positions.
 typedef struct carnot_cuda_cross_covariance_params {
   const void *x, *temperature;
   void* y;
-  int batch, positions, heads, size;
+  int batch, positions, heads, size, blocks;  // blocks: of a head
   float epsilon;
 } carnot_cuda_cross_covariance_params;
 // X(most elements of a head) of each kernel; multiples of 8, at most 64.
