@@ -1,10 +1,11 @@
 // Attention between channels (cross-covariance attention) of a packed projection becomes one node:
 //   x [B,N,3,H,D] -> transpose [3,B,H,D,N] -> q, k, v;
 //   Transpose(softmax(t * norm(q) norm(k)^T) v, [0,3,1,2]) = cross_covariance(x, t)
-// where norm divides columns over N by their length. For an accelerator.
+// where norm divides columns over N by their length. For an accelerator, where there are heads for
+// many multiprocessors: each takes 20 us, however few they are.
 #include "pass/emit.h"
 
-enum { kRank = 4 };
+enum { kRank = 4, kLeastHeads = 32 };  // of all batches
 
 static bool has_perm(const carnot_node* node, const int64_t* wanted, size_t rank) {
   size_t count;
@@ -40,6 +41,13 @@ static carnot_value* packed_of(const carnot_value* value, int64_t index) {
   return has_perm(turn, kTurn, 5) && carnot_sym_is(turn->inputs[0]->type.dims[2], 3)
              ? turn->inputs[0]
              : NULL;
+}
+
+// Heads of all batches of [B,N,3,H,D].
+static bool has_many_heads(const carnot_value* packed) {
+  const carnot_sym batch = packed->type.dims[0], heads = packed->type.dims[3];
+  return carnot_sym_is_const(batch) && carnot_sym_is_const(heads) &&
+         batch.bits * heads.bits >= kLeastHeads;
 }
 
 // The operand that |value| divides by its length along the last axis.
@@ -98,8 +106,8 @@ static bool read_cross(const carnot_node* values, cross* out) {
   carnot_value* q = normalized(scores->inputs[0], &out->epsilon);
   k = normalized(k, &other);
   out->packed = q ? packed_of(q, 0) : NULL;
-  return out->packed && k && other == out->epsilon && packed_of(k, 1) == out->packed &&
-         packed_of(values->inputs[1], 2) == out->packed;
+  return out->packed && has_many_heads(out->packed) && k && other == out->epsilon &&
+         packed_of(k, 1) == out->packed && packed_of(values->inputs[1], 2) == out->packed;
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {

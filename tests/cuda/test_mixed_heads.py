@@ -80,7 +80,7 @@ def networks() -> Iterator[Network]:
         (9, 40, 8, 128, True, True, True),
     ]:
         yield Network(f"attention {shape}", functools.partial(talking, *shape), "cuda_attention_mixed")
-    for cross in [(1, 196, 4, 32, True), (2, 70, 3, 12, False), (1, 7, 2, 48, True), (3, 65, 2, 64, False), (1, 130, 5, 20, True)]:
+    for cross in [(8, 196, 4, 32, True), (11, 70, 3, 12, False), (16, 7, 2, 48, True), (16, 65, 2, 64, False), (7, 130, 5, 20, True)]:
         yield Network(f"cross-covariance {cross}", functools.partial(cross_covariance, *cross), "cuda_cross_covariance")
     yield Network("too many heads", functools.partial(talking, 1, 12, 24, 8, True, True, True), "cuda_mix_heads")
     yield Network("alone", functools.partial(mixed_alone, 2, 5, 9, 6), "cuda_mix_heads")
