@@ -19,24 +19,25 @@ static bool same_attr(const carnot_attr* a, const carnot_attr* b) {
   }
 }
 
-static bool same_constant(const carnot_value* a, const carnot_value* b) {
-  if (!a->constant || !b->constant || a->constant->name || b->constant->name) return false;
+// Weights with names of their own may change apart where the engine can be refitted.
+static bool same_constant(const carnot_value* a, const carnot_value* b, bool refit) {
+  if (!a->constant || !b->constant || (refit && (a->constant->name || b->constant->name)))
+    return false;
   const carnot_tensor *x = &a->constant->tensor, *y = &b->constant->tensor;
   if (x->dtype != y->dtype || x->rank != y->rank || x->dtype == CARNOT_DTYPE_STRING || !x->data ||
       !y->data)
     return false;
   if (memcmp(x->dims, y->dims, (size_t)x->rank * sizeof(*x->dims)) != 0) return false;
-  size_t bytes = carnot_tensor_bytes(x);
-  return bytes <= 4096 && memcmp(x->data, y->data, bytes) == 0;
+  return memcmp(x->data, y->data, carnot_tensor_bytes(x)) == 0;
 }
 
-static bool same_node(const carnot_node* a, const carnot_node* b) {
+static bool same_node(const carnot_node* a, const carnot_node* b, bool refit) {
   if (a->op != b->op || a->input_count != b->input_count || a->output_count != b->output_count ||
       a->attrs.count != b->attrs.count || a->precision != b->precision)
     return false;
   for (int i = 0; i < a->input_count; i++) {
     const carnot_value *x = a->inputs[i], *y = b->inputs[i];
-    if (x != y && !(x && y && same_constant(x, y))) return false;
+    if (x != y && !(x && y && same_constant(x, y, refit))) return false;
   }
   for (int i = 0; i < a->output_count; i++)
     if (!a->outputs[i] != !b->outputs[i]) return false;
@@ -57,8 +58,8 @@ static bool same_integers(const carnot_value* a, const carnot_value* b) {
          memcmp(a->syms, b->syms, a->sym_count * sizeof(*a->syms)) == 0;
 }
 
-static bool same_result(const carnot_node* a, const carnot_node* b) {
-  return same_node(a, b) ||
+static bool same_result(const carnot_node* a, const carnot_node* b, bool refit) {
+  return same_node(a, b, refit) ||
          (a->precision == b->precision && same_integers(known_integers(a), known_integers(b)));
 }
 
@@ -75,7 +76,7 @@ static uint64_t hash_node(const carnot_node* node) {
 }
 
 static carnot_status* merge_block(carnot_block* block, void* user) {
-  (void)user;
+  const carnot_pass_options* options = user;
   size_t node_count = 1, slot_count = 16;
   for (carnot_node* node = block->first; node; node = node->next) node_count++;
   while (slot_count < node_count * 2) slot_count *= 2;
@@ -88,7 +89,8 @@ static carnot_status* merge_block(carnot_block* block, void* user) {
         (CARNOT_OP_RANDOM | CARNOT_OP_CONTROL | CARNOT_OP_SIDE_EFFECT))
       continue;
     size_t at = hash_node(node) & (slot_count - 1);
-    while (slots[at] && !same_result(slots[at], node)) at = (at + 1) & (slot_count - 1);
+    while (slots[at] && !same_result(slots[at], node, options->refit))
+      at = (at + 1) & (slot_count - 1);
     if (!slots[at]) {
       slots[at] = node;
       continue;
@@ -103,6 +105,5 @@ static carnot_status* merge_block(carnot_block* block, void* user) {
 }
 
 carnot_status* carnot_pass_cse(carnot_graph* graph, const carnot_pass_options* options) {
-  (void)options;
-  return carnot_each_block(graph->main, merge_block, NULL);
+  return carnot_each_block(graph->main, merge_block, (void*)(uintptr_t)options);
 }

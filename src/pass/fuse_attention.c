@@ -10,6 +10,8 @@
 // are read from the projection: q, k and v get a slice and a transpose each, which the region
 // takes.
 //
+// Products over the heads (mix_heads) in front of and behind the softmax are part of it.
+//
 // Where q, k and v are dequantized bytes, the region takes their dequantize nodes along, the
 // conversions of the scores and of softmax's result to bytes and back, and the quantize node of the
 // result; transposes and slices of q, k and v then move bytes.
@@ -309,6 +311,13 @@ static bool is_mask(const match* m, const carnot_value* value, const carnot_valu
   return true;
 }
 
+// Behind a product over the heads, which is taken: its operand's producer; else |node|.
+static carnot_node* behind_mix(match* m, carnot_node* node, const carnot_node** reader) {
+  if (!node || node->op != CARNOT_OP_MIX_HEADS || m->is_quantized || !take(m, node)) return node;
+  *reader = node;
+  return producer_behind(m, node->inputs[0], reader);
+}
+
 // From the softmax back to the matmul of q and k.
 static bool take_scores(match* m, carnot_node* softmax) {
   int rank = softmax->inputs[0]->type.rank;
@@ -317,6 +326,7 @@ static bool take_scores(match* m, carnot_node* softmax) {
     return false;
   const carnot_node* reader = softmax;
   carnot_node* node = producer_behind(m, softmax->inputs[0], &reader);
+  node = behind_mix(m, node, &reader);
   if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
     int at = is_mask(m, node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node)
                  ? 0
@@ -355,6 +365,7 @@ static bool take_all(match* m, carnot_node* matmul) {
     return false;
   const carnot_node* reader = matmul;
   carnot_node* node = producer_behind(m, matmul->inputs[0], &reader);
+  node = behind_mix(m, node, &reader);
   carnot_value* p = guarded(m, node);
   carnot_node* softmax = p ? p->producer : node;
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != matmul->block) return false;
@@ -386,6 +397,7 @@ static carnot_node* values_matmul(const carnot_value* p) {
     if (carnot_node_is_fn(reader, CARNOT_FN_SELECT)) reader = carnot_only_user(reader->outputs[0]);
     for (int i = 0; i < 2 && reader && is_conversion(reader); i++)
       reader = carnot_only_user(reader->outputs[0]);
+    if (reader && reader->op == CARNOT_OP_MIX_HEADS) reader = carnot_only_user(reader->outputs[0]);
     if (reader && reader->op == CARNOT_OP_MATMUL) return reader;
   }
   return NULL;

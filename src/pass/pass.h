@@ -162,6 +162,18 @@ carnot_status* carnot_pass_fuse_squeeze_excite(carnot_graph* graph,
 carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;
 
+// Products over the heads of scores between transposes -> mix_heads (accelerator).
+carnot_status* carnot_pass_mix_heads(carnot_graph* graph,
+                                     const carnot_pass_options* options) CARNOT_MUST_USE;
+// Attention between channels of a packed projection -> cross_covariance (accelerator).
+carnot_status* carnot_pass_fuse_cross_covariance(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// What is written once for each step of an unrolled loop -> one computation of all (accelerator).
+carnot_status* carnot_pass_roll_steps(carnot_graph* graph,
+                                      const carnot_pass_options* options) CARNOT_MUST_USE;
+// Writes a Concat that begins with the operands of another as one of its result.
+carnot_status* carnot_pass_nest_concats(carnot_graph* graph,
+                                        const carnot_pass_options* options) CARNOT_MUST_USE;
 // Sums of convolutions of one input -> one convolution.
 carnot_status* carnot_pass_merge_convolutions(carnot_graph* graph,
                                               const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -72,14 +72,16 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
   return NULL;
 }
 
+enum { kMostAliases = 256 };  // a dense block has a part in a part for each of its layers
+
 // Aliases and parts end in real storage.
 static carnot_status* check_alias_ends(const carnot_plan* plan, uint32_t index) {
   uint32_t at = index, steps = 0;
   while (plan->values[at].storage == CARNOT_STORAGE_ALIAS ||
          plan->values[at].storage == CARNOT_STORAGE_SUBVIEW) {
     at = plan->values[at].index;
-    CHECK(++steps <= 64, "value %u (%s) refers to values in a cycle or over 64 steps", index,
-          plan->values[index].name);
+    CHECK(++steps <= kMostAliases, "value %u (%s) refers to values in a cycle or over %d steps",
+          index, plan->values[index].name, (int)kMostAliases);
   }
   return NULL;
 }

@@ -64,6 +64,26 @@ static carnot_status* check_stored_types(const carnot_context* context,
   return NULL;
 }
 
+// Parts of a tensor are written and read only by tactics that take their strides.
+static carnot_status* check_strides(const carnot_context* context, const carnot_plan_step* step,
+                                    const carnot_operand* operands, const carnot_tactic* tactic) {
+  const carnot_plan_value* values = context->plan->values;
+  for (uint32_t i = 0; i < step->input_count && tactic->device; i++)
+    CARNOT_CHECK(step->inputs[i] == CARNOT_PLAN_NONE || carnot_tactic_reads_pitched(tactic, i) ||
+                     values[step->inputs[i]].storage != CARNOT_STORAGE_SUBVIEW ||
+                     dense(&operands[i], values[step->inputs[i]].format.layout),
+                 INVALID_MODEL, "step %s reads %s, a part of a tensor, which tactic %s cannot",
+                 step->name, values[step->inputs[i]].name, tactic->name);
+  operands += step->input_count;
+  for (uint32_t i = 0; i < step->output_count; i++)
+    CARNOT_CHECK(step->outputs[i] == CARNOT_PLAN_NONE || tactic->strided_outputs ||
+                     tactic->pitched_outputs ||
+                     dense(&operands[i], values[step->outputs[i]].format.layout),
+                 INVALID_MODEL, "step %s writes %s, a part of a tensor, which tactic %s cannot",
+                 step->name, values[step->outputs[i]].name, tactic->name);
+  return NULL;
+}
+
 carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* state,
                                  size_t* out_workspace_bytes) {
   const carnot_plan_step* step = &context->plan->steps[index];
@@ -84,12 +104,7 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
   run->fallback =
       !tactic->device && !tactic->empty_inputs && has_empty(run->operands, step->input_count);
   if (run->fallback) return NULL;
-  for (uint32_t i = 0; i < step->output_count && !tactic->strided_outputs; i++) {
-    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
-    CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].format.layout),
-                 INVALID_MODEL, "step %s writes a part of a tensor, which tactic %s cannot",
-                 step->name, tactic->name);
-  }
+  CARNOT_TRY(check_strides(context, step, run->operands, tactic));
   CARNOT_TRY_AT(tactic->configure(&run->views[run->variant], run->operands, outputs, state,
                                   out_workspace_bytes),
                 "step %u (%s), tactic %s", index, step->name, tactic->name);

@@ -59,7 +59,6 @@ static void test_names(void** state) {
 // The names that the builder and the runtime look up.
 static void test_named_tactics(void** state) {
   (void)state;
-  assert_non_null(carnot_tactic_find(CARNOT_CONCAT_TACTIC));
   assert_non_null(carnot_tactic_find(CARNOT_VIEW_TACTIC));
   assert_non_null(carnot_tactic_find(CARNOT_HOST_REFORMAT_TACTIC));
 }

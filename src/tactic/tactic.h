@@ -154,10 +154,16 @@ struct carnot_tactic {
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, and run
   // records into step->stream. Operands in host memory are small lists that decide sizes.
   bool device;
-  uint32_t sources;             // bit set of carnot_tactic_source: the libraries it calls
-  bool fallback;                // slow generic code: taken where no other tactic fits, never timed
-  bool cross_memory;            // a copy between memory spaces, or a view: takes operands in either
-  bool strided_outputs;         // writes outputs with any strides whose innermost is 1
+  uint32_t sources;      // bit set of carnot_tactic_source: the libraries it calls
+  bool fallback;         // slow generic code: taken where no other tactic fits, never timed
+  bool cross_memory;     // a copy between memory spaces, or a view: takes operands in either
+  bool strided_outputs;  // writes outputs with any strides whose innermost is 1
+  // Of device tactics: writes outputs, or reads input i (bit i; all bits: every input), whose rows
+  // of the innermost stored axis are any multiple of 16 bytes apart, as parts of a concatenation
+  // are.
+  bool pitched_outputs;
+  uint64_t pitched_inputs;
+  bool parts_in_place;          // a Concat that copies no part that lies in its result already
   bool empty_inputs;            // a host tactic that takes inputs without elements
   bool takes_bf16;              // takes BF16 in place of float32 operands and results
   bool output_layout_agnostic;  // can write its only output in another layout than reject chose
@@ -204,6 +210,11 @@ struct carnot_tactic {
   // roofline. Without it the bytes of all operands are counted.
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
 };
+
+static inline bool carnot_tactic_reads_pitched(const carnot_tactic* tactic, uint32_t input) {
+  return tactic->pitched_inputs == ~(uint64_t)0 ||
+         (input < 64 && (tactic->pitched_inputs >> input & 1));
+}
 
 // The operand is float32, or BF16 in its place where the tactic that is asked takes it so.
 static inline bool carnot_is_f32_value(const carnot_problem* problem,
@@ -259,8 +270,7 @@ const char* carnot_tactic_source_name(carnot_tactic_source source);
 // Runs any region by the reference kernels. The runtime implements it (it needs the run arena).
 #define CARNOT_REFERENCE_TACTIC "reference"
 // Concatenates. The builder may have operands written in place, which this tactic then skips.
-#define CARNOT_CONCAT_TACTIC "cpu_concat"
-#define CARNOT_VIEW_TACTIC   "view"
+#define CARNOT_VIEW_TACTIC "view"
 // Copies between host and device memory, and layout changes in device memory.
 #define CARNOT_UPLOAD_TACTIC          "cuda_upload"
 #define CARNOT_DOWNLOAD_TACTIC        "cuda_download"

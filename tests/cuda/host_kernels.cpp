@@ -59,7 +59,9 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
+#include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/common/fp8.cuh"
+#include "kernel/cuda/common/sliding_window.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/conv/depthwise_int8.cuh"
@@ -69,6 +71,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "kernel/cuda/recurrent/linear_scan.cuh"
 #include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
@@ -180,6 +183,131 @@ static void run_depthwise_tile(const void* given, unsigned long long far) {
 #define HOST_DEPTHWISE_TILE_TYPES(COLUMNS, STEP) \
   HOST_DEPTHWISE_TILE(f16, COLUMNS, STEP) HOST_DEPTHWISE_TILE(bf16, COLUMNS, STEP)
 
+// All queries by the definition.
+template <class T>
+static void run_attention_mixed(const void* given, unsigned long long far) {
+  carnot_cuda_attention_mixed_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.call.q, far);
+  bring_near(p.call.k, far);
+  bring_near(p.call.v, far);
+  bring_near(p.call.y, far);
+  for (int m = 0; m < 2; m++) bring_near(p.weights[m], far), bring_near(p.bias[m], far);
+  const carnot_cuda_attention_params& c = p.call;
+  const size_t heads = (size_t)c.inner, keys = (size_t)c.keys;
+  std::vector<f64> s(heads * keys), mixed(heads * keys);
+  auto mix = [&](int m) {
+    if (!p.weights[m]) return;
+    for (size_t g = 0; g < heads; g++)
+      for (size_t k = 0; k < keys; k++) {
+        f64 sum = p.bias[m] ? load(((const T*)p.bias[m])[g]) : 0;
+        for (size_t h = 0; h < heads; h++)
+          sum += s[h * keys + k] * load(((const T*)p.weights[m])[h * heads + g]);
+        mixed[g * keys + k] = sum;
+      }
+    s = mixed;
+  };
+  for (i64 b = 0; b < p.outer; b++)
+    for (i64 n = 0; n < c.queries; n++) {
+      for (size_t i = 0; i < heads * keys; i++) {
+        const i64 h = (i64)(i / keys), k = (i64)(i % keys);
+        const T *q = (const T*)c.q + b * c.q_s[0] + h * c.q_s[1] + n * c.q_s[2],
+                *key = (const T*)c.k + b * c.k_s[0] + h * c.k_s[1] + k * c.k_s[2];
+        s[i] = 0;
+        for (int e = 0; e < c.size; e++) s[i] += (f64)load(q[e]) * load(key[e]) * c.scale;
+      }
+      mix(0);
+      for (size_t h = 0; h < heads; h++) {
+        f64 sum = 0;
+        for (size_t k = 0; k < keys; k++) sum += s[h * keys + k] = exp(s[h * keys + k]);
+        for (size_t k = 0; k < keys; k++) s[h * keys + k] /= sum;
+      }
+      mix(1);
+      for (i64 i = 0; i < c.inner * c.value_size; i++) {
+        const i64 h = i / c.value_size, e = i % c.value_size;
+        f64 sum = 0;
+        for (i64 k = 0; k < c.keys; k++)
+          sum += s[(size_t)h * keys + (size_t)k] *
+                 load(((const T*)c.v)[b * c.v_s[0] + h * c.v_s[1] + k * c.v_s[2] + e]);
+        ((T*)c.y)[b * c.y_s[0] + h * c.y_s[1] + n * c.y_s[2] + e] = store_as<T>::of((f32)sum);
+      }
+    }
+}
+template <class T>
+static void run_mix_heads(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_mix_heads_params>(given, far);
+  for (i64 i = 0; i < p.count; i++)
+    for (int g = 0; g < p.results; g++) {
+      const i64 batch = i / p.inner, at = i % p.inner;
+      f64 sum = p.bias ? load(((const T*)p.bias)[g]) : 0;
+      for (int h = 0; h < p.heads; h++)
+        sum += (f64)load(((const T*)p.x)[(batch * p.heads + h) * p.inner + at]) *
+               load(((const T*)p.w)[h * p.results + g]);
+      ((T*)p.y)[(batch * p.results + g) * p.inner + at] = store_as<T>::of((f32)sum);
+    }
+}
+template <class T>
+static void run_cross_covariance(const void* given, unsigned long long far) {
+  carnot_cuda_cross_covariance_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.temperature, far);
+  bring_near(p.y, far);
+  const i64 width = (i64)p.heads * p.size;
+  for (i64 b = 0; b < p.batch; b++)
+    for (i64 h = 0; h < p.heads; h++) {
+      auto at = [&](i64 n, i64 part, i64 e) {
+        return (f64)load(
+            ((const T*)p.x)[((b * p.positions + n) * 3 + part) * width + h * p.size + e]);
+      };
+      auto length = [&](i64 part, i64 e) {
+        f64 sum = 0;
+        for (i64 n = 0; n < p.positions; n++) sum += at(n, part, e) * at(n, part, e);
+        return std::max(sqrt(sum), (f64)p.epsilon);
+      };
+      for (i64 d = 0; d < p.size; d++) {
+        std::vector<f64> weights((size_t)p.size);
+        f64 total = 0;
+        for (i64 e = 0; e < p.size; e++) {
+          f64 sum = 0;
+          for (i64 n = 0; n < p.positions; n++) sum += at(n, 0, d) * at(n, 1, e);
+          sum *= load(((const T*)p.temperature)[h]) / length(0, d) / length(1, e);
+          total += weights[(size_t)e] = exp(sum);
+        }
+        for (i64 n = 0; n < p.positions; n++) {
+          f64 sum = 0;
+          for (i64 e = 0; e < p.size; e++) sum += weights[(size_t)e] / total * at(n, 2, e);
+          ((T*)p.y)[(b * p.positions + n) * width + h * p.size + d] = store_as<T>::of((f32)sum);
+        }
+      }
+    }
+}
+template <class T>
+static void run_linear_scan(const void* given, unsigned long long far) {
+  carnot_cuda_linear_scan_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.a, far);
+  bring_near(p.b, far);
+  bring_near(p.initial, far);
+  bring_near(p.y, far);
+  for (i64 i = 0; i < p.lanes + 100; i++) blockIdx.x = (unsigned)i, linear_scan<T>(p);
+  blockIdx.x = 0;
+}
+#define HOST_LINEAR_SCAN(T, DTYPE, unused) \
+  HOST_KERNEL(linear_scan_##T, run_linear_scan<T>, carnot_cuda_linear_scan_params)
+#define HOST_CROSS(SIZE)                                                  \
+  HOST_KERNEL(cross_covariance_##SIZE##_f16, run_cross_covariance<f16>,   \
+              carnot_cuda_cross_covariance_params)                        \
+  HOST_KERNEL(cross_covariance_##SIZE##_bf16, run_cross_covariance<bf16>, \
+              carnot_cuda_cross_covariance_params)
+#define HOST_MIX_HEADS(T, DTYPE, unused) \
+  HOST_KERNEL(mix_heads_##T, run_mix_heads<T>, carnot_cuda_mix_heads_params)
+#define HOST_MIXED(QUERIES)                                                \
+  HOST_KERNEL(attention_mixed_##QUERIES##_f16, run_attention_mixed<f16>,   \
+              carnot_cuda_attention_mixed_params)                          \
+  HOST_KERNEL(attention_mixed_##QUERIES##_bf16, run_attention_mixed<bf16>, \
+              carnot_cuda_attention_mixed_params)
+
 // The GEMM that the parameters of a tensor core kernel describe.
 template <class T, class END>
 static void run_implicit_gemm(carnot_cuda_gemm_tile_params p, unsigned long long far, END end) {
@@ -200,7 +328,7 @@ static void run_implicit_gemm(carnot_cuda_gemm_tile_params p, unsigned long long
         sum += (f64)load(x[at]) * load(w[(i64)n * p.depth + k]);
       }
       if (residual) sum += load(residual[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(end((f32)sum));
+      ((T*)p.y)[m * p.pitch + n] = store_as<T>::of(end((f32)sum));
     }
 }
 template <class T>
@@ -314,11 +442,11 @@ static void run_gemm_fp8(const void* given, unsigned long long far) {
     for (i64 n = 0; n < p.filters; n++) {
       f64 sum = 0;
       for (i64 k = 0; k < p.depth; k++)
-        sum += (f64)load(x[m * p.depth + k]) * (f64)load(w[n * p.depth + k]);
+        sum += (f64)load(x[m * p.pixel + k]) * (f64)load(w[n * p.depth + k]);
       f32 v = fmaf((f32)sum, p.scale[n], ((const f32*)p.bias)[n]);
       if (p.residual) v += load(((const H*)p.residual)[m * p.filters + n]);
       v = activate(p.activation, p.low, p.high, v);
-      store(p.y, m * p.filters + n, std::is_same<Y, e4m3>::value ? v * p.factor : v, (Y*)0);
+      store(p.y, m * p.pitch + n, std::is_same<Y, e4m3>::value ? v * p.factor : v, (Y*)0);
     }
 }
 #define HOST_FP8(name, params)                                              \
@@ -578,7 +706,41 @@ static void run_group_norm(const void* given, unsigned long long far) {
         }
     }
 }
+template <class T>
+static void run_pool_nhwc(const void* given, unsigned long long far) {
+  carnot_cuda_sliding_window p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.y, far);
+  const i64 windows = p.n * p.out[0] * p.out[1] * p.out[2],
+            taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
+  for (i64 i = 0; i < windows * p.channels; i++) {
+    const i64 c = i % p.channels, w = i / p.channels,
+              at[3] = {w / p.out[2] / p.out[1] % p.out[0], w / p.out[2] % p.out[1], w % p.out[2]},
+              image = w / (windows / p.n);
+    f64 sum = 0, best = -INFINITY, inside = 0, padded = 0;
+    for (i64 t = 0; t < taps; t++) {
+      const i64 tap[3] = {t / p.kernel[2] / p.kernel[1], t / p.kernel[2] % p.kernel[1],
+                          t % p.kernel[2]};
+      i64 from = image * p.x_n + c;
+      bool in = true, counts = true;
+      for (int d = 0; d < 3; d++) {
+        const i64 x = at[d] * p.step[d] + tap[d] * p.dilation[d] - p.begin[d];
+        in = in && x >= 0 && x < p.in[d], counts = counts && x < p.in[d] + p.end[d];
+        from += x * p.x_s[d];
+      }
+      padded += counts;
+      if (!in) continue;
+      const f64 v = load(((const T*)p.x)[from]);
+      inside++, sum += v, best = std::max(best, v);
+    }
+    const i64 to = image * p.y_n + at[0] * p.y_s[0] + at[1] * p.y_s[1] + at[2] * p.y_s[2] + c;
+    const f64 mean = sum / (p.count_padding ? padded : inside);
+    ((T*)p.y)[to] = store_as<T>::of((f32)(p.average ? mean : best));
+  }
+}
 #define HOST_HALF(T)                                                                        \
+  HOST_KERNEL(pool_nhwc_##T, run_pool_nhwc<T>, carnot_cuda_sliding_window)                  \
   HOST_KERNEL(squeeze_excite_##T, run_squeeze_excite<T>, carnot_cuda_squeeze_excite_params) \
   HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
@@ -620,10 +782,10 @@ static void run_conv1x1_small(const void* given, unsigned long long far) {
     for (int n = 0; n < p.filters; n++) {
       f64 sum = p.bias ? load(((const T*)p.bias)[n]) : 0;
       for (int k = 0; k < p.channels; k++)
-        sum += load(((const T*)p.x)[m * p.channels + k]) *
+        sum += load(((const T*)p.x)[m * p.x_pitch + k]) *
                chunk_weight<T>(p.w, 2 * BLOCKS, n, k / 32 * 2 + k % 8 / 4, k % 32 / 8, k % 4);
       if (p.residual) sum += load(((const T*)p.residual)[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] =
+      ((T*)p.y)[m * p.y_pitch + n] =
           store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
     }
 }
@@ -724,6 +886,10 @@ static const bool are_known = [] {
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
   CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
+  CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
+  CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
+  CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)
+  CARNOT_CUDA_FLOAT_TYPES(HOST_LINEAR_SCAN, )
   return true;
 }();
 
@@ -754,7 +920,7 @@ static void run_concat(const void* given, unsigned long long far) {
   for (i64 row = 0; row < p.rows; row++)
     for (int k = 0; k < p.count; k++) {
       const int length = p.ends[k] - (k ? p.ends[k - 1] : 0);
-      T* part = (T*)p.parts[k] + row * length;
+      T* part = (T*)p.parts[k] + row * p.pitches[k];
       T* whole = (T*)p.whole + row * p.pitch + p.starts[k];
       memcpy(p.splits ? part : whole, p.splits ? whole : part, sizeof(T) * (size_t)length);
     }

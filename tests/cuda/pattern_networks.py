@@ -148,6 +148,25 @@ def packed_attention(*batch: int, rows: int, heads: int, size: int) -> Callable:
     return make
 
 
+def talking_heads(batch: int, rows: int, heads: int, size: int) -> Callable:
+    """Scores are multiplied over the heads before and behind the softmax."""
+
+    def make(p: Pattern) -> str:
+        x = p.input(batch, rows, heads * size)
+        packed = p.add("MatMul", x, p.weight(heads * size, 3 * heads * size))
+        packed = p.add("Transpose", p.add("Reshape", packed, p.ints(batch, rows, 3, heads, size)), perm=[2, 0, 3, 1, 4])
+        q, k, v = (p.add("Gather", packed, p.constant(np.int64(i)), axis=0) for i in range(3))
+        scores = p.add("MatMul", p.add("Mul", q, p.constant(np.float32(size**-0.5))), p.add("Transpose", k, perm=[0, 1, 3, 2]))
+        for softmax in (True, False):
+            mixed = p.add("MatMul", p.add("Transpose", scores, perm=[0, 2, 3, 1]), p.weight(heads, heads))
+            scores = p.add("Transpose", p.add("Add", mixed, p.weight(heads)), perm=[0, 3, 1, 2])
+            scores = p.add("Softmax", scores, axis=-1) if softmax else scores
+        joined = p.add("Transpose", p.add("MatMul", scores, v), perm=[0, 2, 1, 3])
+        return p.add("Reshape", joined, p.ints(batch, rows, heads * size))
+
+    return make
+
+
 def sampled(*dims: int, mode: str, **attributes: object) -> Callable:
     def make(p: Pattern) -> str:
         x, grid = p.input(*dims), p.input(dims[0], *dims[2:], len(dims) - 2)
@@ -252,6 +271,7 @@ ANCHORS: dict[str, Callable[[Pattern], str]] = {
     "attention of one query": attention(1, 4, rows=1, keys=50),
     "packed attention": packed_attention(2, rows=24, heads=2, size=32),
     "packed attention of windows": packed_attention(2, 4, rows=16, heads=2, size=32),
+    "talking heads": talking_heads(2, rows=24, heads=4, size=32),
     "layer norm": norm("LayerNormalization", 2, 24, 64),
     "layer norm of rank 4": norm("LayerNormalization", 2, 7, 7, 64),
     "group norm of rank 3": norm("GroupNormalization", 2, 32, 14, num_groups=4),

@@ -6,6 +6,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 from typing import Iterator, NamedTuple
@@ -18,10 +19,15 @@ HOST_OPS = pathlib.Path(__file__).resolve().parents[1] / "conformance/host_ops.t
 ALLOWED = {line.split()[0] for line in HOST_OPS.read_text().splitlines() if line.strip()}
 
 
+LIBRARIES = "--tacticSources=-CUDNN,-CUBLAS_LT"
+LEFT_OUT = "which the tactic sources leave out"  # the end of what tactics say that call these
+
+
 class Step(NamedTuple):
     tactic: str
     operators: tuple[str, ...]
     makes: tuple[str, ...]  # the types of results
+    refused: str = ""  # "TACTIC: reason; .."
 
 
 def is_allowed_on_host(step: Step) -> bool:
@@ -45,7 +51,8 @@ def inspect(carnot: list[str], target: str, dtype: str, anchor: str, only: str, 
         makes = tuple(o["Format/Datatype"].split()[-1] for o in layer["Outputs"])
         names = (layer["Name"], *(v["Name"] for key in ("Outputs", "Inputs") for v in layer[key]))
         pattern = next((n.split("/")[0] for n in names if ":" in n), anchor)
-        found.setdefault(pattern, []).append(Step(layer["TacticName"], operators, makes))
+        refused = layer.get("Rejected") or ""
+        found.setdefault(pattern, []).append(Step(layer["TacticName"], operators, makes, refused))
     return list(found.items())
 
 
@@ -55,3 +62,37 @@ def tactics_of(carnot: list[str], target: str, dtype: str, only: str = "") -> It
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for found in pool.map(lambda anchor: inspect(carnot, target, dtype, anchor, only), anchors):
             yield from found
+
+
+def family(tactic: str) -> str:
+    """The name without tile sizes."""
+    return re.sub(r"(_\d+(x\d+)?)+$", "", tactic)
+
+
+def reasons_of(refused: str) -> dict[str, list[str]]:
+    """Reasons, each with the families of tactics that give it."""
+    reasons: dict[str, list[str]] = {}
+    for text in re.split(r"; (?=cuda_\w+: )", refused):
+        tactic, _, reason = text.partition(": ")
+        if not tactic.startswith("cuda_") or not reason or reason.endswith(LEFT_OUT):
+            continue
+        families = reasons.setdefault(reason, [])
+        if family(tactic) not in families:
+            families.append(family(tactic))
+    return reasons
+
+
+def conditions(carnot: list[str], target: str = "cuda:sm_90") -> Iterator[tuple[str, str, str]]:
+    """Of each anchor with a Relu behind it: its name, the tactics that compute it, what the others say."""
+    anchors = list(pattern_networks.ANCHORS)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for anchor, found in zip(anchors, pool.map(lambda a: inspect(carnot, target, "fp16", a, ":relu", LIBRARIES), anchors)):
+            steps = [s for _, all_steps in found for s in all_steps if not set(s.operators) <= {"cast", "identity", "relu"}]
+            taken = dict.fromkeys(family(s.tactic) for s in steps if s.tactic != "view")
+            refused: dict[str, list[str]] = {}
+            for step in steps:
+                for reason, families in reasons_of(step.refused).items():
+                    known = refused.setdefault(reason, [])
+                    known += [f for f in families if f not in known]
+            words = [f"{', '.join(families)}: {reason}" for reason, families in refused.items()]
+            yield anchor, ", ".join(taken), "; ".join(words).replace("|", "\\|")

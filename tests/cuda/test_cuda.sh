@@ -79,7 +79,7 @@ alone() { # NAME COMMAND ..: it keeps all CPU cores busy itself
   joined "^[0-9]+ (passed|skipped)"
 }
 if is_wanted layers; then
-  for module in gemm_tiles quantized_regions weight_only calibrated fused_epilogues small_channels generic_layers data_dependent; do
+  for module in gemm_tiles concat_in_place mixed_heads unrolled_steps quantized_regions weight_only calibrated fused_epilogues small_channels generic_layers data_dependent; do
     alone "$module" checks "test_$module"
   done
 fi

@@ -21,8 +21,10 @@ static json_t* value_json(carnot_lowering* l, uint32_t index) {
   char format[128];
   snprintf(format, sizeof(format), "%s %s", carnot_layout_name(v->plan.format.layout),
            carnot_dtype_name(v->plan.format.dtype));
-  return json_pack("{s:s?, s:o, s:s}", "Name", v->plan.name, "Dimensions",
-                   dims_json(l, &v->from->type), "Format/Datatype", format);
+  const bool is_part = v->plan.storage == CARNOT_STORAGE_SUBVIEW;
+  return json_pack("{s:s?, s:o, s:s, s:s*}", "Name", v->plan.name, "Dimensions",
+                   dims_json(l, &v->from->type), "Format/Datatype", format, "PartOf",
+                   is_part ? l->values[v->plan.index].plan.name : NULL);
 }
 
 static json_t* values_json(carnot_lowering* l, const uint32_t* values, uint32_t count,

@@ -131,6 +131,12 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) CARNOT_MUST_USE;
 // Assigns storage to every value and plans the arenas.
 carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) CARNOT_MUST_USE;
 
+// ---- join_parts.c ----
+
+// Lays values in the results of the Concats that read them, where steps can write and read them
+// there. Called when the other values have their storage.
+carnot_status* carnot_lowering_join_parts(carnot_lowering* l) CARNOT_MUST_USE;
+
 // ---- inspector.c, plugin_libraries.c ----
 
 // The inspector's JSON, from the finished plan and the notes.

@@ -179,90 +179,6 @@ static void write_outputs_in_place(carnot_lowering* l) {
   }
 }
 
-// ---- parts of a concat that their producers write in place ----
-
-static bool is_result(const carnot_plan* plan, uint32_t value) {
-  for (uint32_t i = 0; i < plan->blocks[0].output_count; i++)
-    if (plan->blocks[0].outputs[i] == value) return true;
-  return false;
-}
-
-// No dimension is ever 0: then the step surely runs by its tactic, which writes with strides.
-static bool never_empty(const carnot_lowering* l, const carnot_plan_step* step) {
-  for (uint32_t i = 0; i < step->input_count; i++) {
-    if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
-    const carnot_type* type = &l->values[step->inputs[i]].from->type;
-    for (int d = 0; d < type->rank; d++) {
-      int64_t min, max;
-      carnot_sym_range(&l->builder->graph->syms, type->dims[d], &min, &max);
-      if (min < 1) return false;
-    }
-  }
-  return true;
-}
-
-static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole,
-                        const carnot_plan_step* producer) {
-  const carnot_value_builder *v = &l->values[value], *w = &l->values[whole];
-  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->plan, value))
-    return false;
-  if (v->plan.format.layout != w->plan.format.layout ||
-      v->plan.format.dtype != w->plan.format.dtype)
-    return false;
-  if (!producer || producer->variant_count != 1 || producer->is_shape) return false;
-  const carnot_tactic* tactic = carnot_tactic_find(producer->variants[0].tactic);
-  return tactic && tactic->strided_outputs && never_empty(l, producer);
-}
-
-// Channels-last tactics take any distance of pixels, but these must be evenly apart: they join
-// along channels only.
-static bool joins_innermost(const carnot_lowering* l, uint32_t whole, int axis) {
-  return l->values[whole].plan.format.layout == CARNOT_LAYOUT_ROW_MAJOR || axis == 1;
-}
-
-static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
-                          const carnot_plan_step* const* producers) {
-  uint32_t whole = step->outputs[0];
-  const carnot_plan_node* node = &step->region.nodes[0];
-  int rank = l->values[whole].from->type.rank;
-  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
-  if (axis < 0) axis += rank;
-  if (l->values[whole].plan.storage != CARNOT_STORAGE_ARENA || axis < 0 || axis >= rank ||
-      !joins_innermost(l, whole, (int)axis))
-    return;
-  for (uint32_t i = 0; i < step->input_count; i++) {
-    uint32_t value = step->inputs[i];
-    // The parts before this one must have their sizes when shapes are set.
-    if (value == CARNOT_PLAN_NONE || l->values[value].waits ||
-        !carnot_type_is_static(l->builder, &l->values[value].from->type))
-      return;
-    if (!can_be_part(l, value, whole, producers[value])) continue;
-    carnot_plan_value* v = &l->values[value].plan;
-    v->storage = CARNOT_STORAGE_SUBVIEW;
-    v->index = whole;
-    v->axis = (int32_t)axis;
-    v->before = step->inputs;
-    v->before_count = i;
-    v->max_bytes = 0;
-  }
-}
-
-static carnot_status* join_all_in_place(carnot_lowering* l) {
-  carnot_plan* plan = l->plan;
-  const carnot_plan_step** producers =
-      CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
-  CARNOT_TRY(carnot_arena_status(&plan->arena));
-  const carnot_plan_block* main = &plan->blocks[0];
-  for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
-    const carnot_plan_step* step = &plan->steps[s];
-    if (strcmp(step->variants[0].tactic, CARNOT_CONCAT_TACTIC) == 0 && !step->is_shape)
-      join_in_place(l, step, producers);
-    for (uint32_t i = 0; i < step->output_count; i++)
-      if (step->outputs[i] != CARNOT_PLAN_NONE) producers[step->outputs[i]] = step;
-  }
-  return NULL;
-}
-
 static void find_lives(carnot_lowering* l) {
   carnot_plan* plan = l->plan;
   const carnot_plan_block* main = &plan->blocks[0];
@@ -331,7 +247,7 @@ carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) {
         place_step_output(l, step, step->outputs[i]);
   }
   write_outputs_in_place(l);
-  CARNOT_TRY(join_all_in_place(l));
+  CARNOT_TRY(carnot_lowering_join_parts(l));
   find_lives(l);
   CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_HOST, &plan->arena_bytes, &plan->arena_bound));
   CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));

@@ -11,6 +11,7 @@ typedef struct reader {
   float scale;
   carnot_dtype dtype;
   carnot_attention_conversions* bytes;  // NULL: no operand is quantized
+  carnot_attention_mixes* mixes;        // NULL: heads are not mixed
 } reader;
 
 static const char* because(reader* r, const char* format, const char* word) {
@@ -194,6 +195,26 @@ static uint32_t mask_of(const carnot_problem* p, uint32_t local) {
   return node && node->op == CARNOT_OP_CAST ? node->inputs[0] : local;
 }
 
+// Behind a product over the heads: its operand's producer, in *node. |at|: 1 behind the softmax.
+static const char* skip_mix(reader* r, const carnot_plan_node** node, int at) {
+  const carnot_problem* p = r->problem;
+  const carnot_plan_node* mix = *node;
+  if (!mix || mix->op != CARNOT_OP_MIX_HEADS) return NULL;
+  if (!r->mixes) return "heads are mixed";
+  const bool has_bias = mix->input_count > 2 && mix->inputs[2] != CARNOT_PLAN_NONE;
+  if (mix->inputs[1] >= p->input_count || (has_bias && mix->inputs[2] >= p->input_count) ||
+      type_of(p, mix->inputs[0])->rank != 4)
+    return "the weights of heads are no inputs, or the scores are not of rank 4";
+  const carnot_operand_desc* w = &p->inputs[mix->inputs[1]];
+  const char* why = not_taken(r, w, r->dtype, 2, 2);
+  if (why) return why;
+  if (w->dims[0] != w->dims[1]) return "the number of heads changes";
+  r->mixes->weights[at] = (int32_t)mix->inputs[1];
+  r->mixes->bias[at] = has_bias ? (int32_t)mix->inputs[2] : -1;
+  *node = producer_of(p, mix->inputs[0]);
+  return NULL;
+}
+
 static const char* read_scores(reader* r, const carnot_plan_node* softmax,
                                carnot_attention_params* out) {
   const carnot_problem* p = r->problem;
@@ -203,6 +224,8 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
   if (rank < 3 || (axis != -1 && axis != rank - 1)) return "the softmax is not along the last axis";
   const carnot_plan_node* node = producer_of(p, local);
   carnot_attention_conversions* bytes = r->bytes;
+  const char* mixed = skip_mix(r, &node, 0);
+  if (mixed) return mixed;
   out->mask = -1;
   if (fn_of(node) == CARNOT_FN_ADD) {
     bool second = mask_of(p, node->inputs[1]) < p->input_count;
@@ -252,6 +275,8 @@ static const char* read_region(reader* r, carnot_attention_params* out) {
   node = producer_of(problem, node->inputs[0]);
   if (bytes && !skip_conversions(r, &node, &bytes->weights))
     return "the weights are converted with several scales";
+  why = skip_mix(r, &node, 1);
+  if (why) return why;
   const carnot_plan_node* softmax = node ? read_guard(problem, node, &out->zero_empty) : NULL;
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX) return "no softmax";
   why = read_scores(r, softmax, out);
@@ -261,8 +286,19 @@ static const char* read_region(reader* r, carnot_attention_params* out) {
 
 const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
                                   carnot_attention_params* out, char* reason, size_t size) {
-  reader r = {problem, reason, size, 1, dtype, NULL};
+  reader r = {problem, reason, size, 1, dtype, NULL, NULL};
   return read_region(&r, out);
+}
+
+const char* carnot_attention_read_mixed(const carnot_problem* problem, carnot_dtype dtype,
+                                        carnot_attention_params* out,
+                                        carnot_attention_mixes* out_mixes, char* reason,
+                                        size_t size) {
+  *out_mixes = (carnot_attention_mixes){{-1, -1}, {-1, -1}};
+  reader r = {problem, reason, size, 1, dtype, NULL, out_mixes};
+  const char* why = read_region(&r, out);
+  if (why) return why;
+  return out_mixes->weights[0] < 0 && out_mixes->weights[1] < 0 ? "heads are not mixed" : NULL;
 }
 
 const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_attention_params* out,
@@ -270,7 +306,7 @@ const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_at
                                         size_t size) {
   const carnot_quantized_end none = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
   *conversions = (carnot_attention_conversions){none, none, none, none, none, none, false, 1};
-  reader r = {problem, reason, size, 1, CARNOT_DTYPE_F32, conversions};
+  reader r = {problem, reason, size, 1, CARNOT_DTYPE_F32, conversions, NULL};
   const char* why = read_region(&r, out);
   if (why) return why;
   return is_float(&conversions->weights) ? "softmax's result is not quantized" : NULL;

@@ -33,10 +33,21 @@ typedef struct carnot_attention_params {
   int32_t zero_empty;
 } carnot_attention_params;
 
+// Products over the heads in front of the softmax (0) and behind it (1): inputs of the step with
+// weights [heads, heads] and a bias; -1: none.
+typedef struct carnot_attention_mixes {
+  int32_t weights[2], bias[2];
+} carnot_attention_mixes;
+
 // Reads the region: NULL, or why it is no attention over tensors of |dtype|. A mask may be float32
 // whatever |dtype| is.
 const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
                                   carnot_attention_params* out, char* reason, size_t size);
+// The same of a region that mixes the heads of [batch, heads, ..]; without a mix it is none.
+const char* carnot_attention_read_mixed(const carnot_problem* problem, carnot_dtype dtype,
+                                        carnot_attention_params* out,
+                                        carnot_attention_mixes* out_mixes, char* reason,
+                                        size_t size);
 // Where q, k and v are dequantized bytes: the conversions of the region, inputs of the step.
 typedef struct carnot_attention_conversions {
   carnot_quantized_end q, k, v;

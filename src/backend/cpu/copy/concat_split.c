@@ -98,12 +98,14 @@ static carnot_status* concat_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
+const carnot_tactic carnot_tactic_concat = {.name = "cpu_concat",
                                             .anchor = CARNOT_OP_CONCAT,
                                             .isa = CARNOT_ISA_SCALAR,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = concat_reject,
                                             .configure = concat_configure,
+                                            .strided_outputs = true,
+                                            .parts_in_place = true,
                                             .takes_bf16 = true,
                                             .run = concat_run};
 

@@ -16,6 +16,20 @@ typedef struct attention_state {
 
 static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 
+const char* carnot_cuda_attention_reject_heads(const carnot_problem* problem,
+                                               const carnot_attention_params* p, char* reason,
+                                               size_t size) {
+  const carnot_operand_desc *q = &problem->inputs[p->q.input], *v = &problem->inputs[p->v.input];
+  int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
+  if (carnot_attention_batches(&p->q) > 2 || carnot_attention_batches(&p->k) > 2 ||
+      carnot_attention_batches(&p->v) > 2 || p->out.rank > 4)
+    return "heads in more than two batches";
+  if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
+    return carnot_cuda_reject_reason(reason, size, "heads of %lld and %lld, takes eights up to %d",
+                                     (long long)elements, (long long)values, kMaxSize);
+  return NULL;
+}
+
 const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
                                          char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
@@ -23,16 +37,8 @@ const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attenti
   if (!is_half(dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
   const char* why = carnot_attention_read(problem, dtype, out, reason, size);
+  if (!why) why = carnot_cuda_attention_reject_heads(problem, out, reason, size);
   if (why) return why;
-  const carnot_operand_desc *q = &problem->inputs[out->q.input],
-                            *v = &problem->inputs[out->v.input];
-  int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
-  if (carnot_attention_batches(&out->q) > 2 || carnot_attention_batches(&out->k) > 2 ||
-      carnot_attention_batches(&out->v) > 2 || out->out.rank > 4)
-    return "heads in more than two batches";
-  if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
-    return carnot_cuda_reject_reason(reason, size, "heads of %lld and %lld, takes eights up to %d",
-                                     (long long)elements, (long long)values, kMaxSize);
   carnot_cuda_want_row_major(problem);
   return NULL;
 }

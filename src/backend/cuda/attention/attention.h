@@ -13,6 +13,10 @@ typedef struct carnot_cuda_attention_offsets {
   bool aligned;
 } carnot_cuda_attention_offsets;
 
+// Why the kernels do not take heads so laid out; NULL: they do.
+const char* carnot_cuda_attention_reject_heads(const carnot_problem* problem,
+                                               const carnot_attention_params* p, char* reason,
+                                               size_t size);
 // Heads of 16-bit floats, multiples of eight up to 128 elements, in at most two batch axes.
 const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
                                          char* reason, size_t size);

@@ -87,14 +87,37 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
   return NULL;
 }
 
+// The dimension that is |i|th in memory.
+static int stored_dim(const carnot_operand* t, bool channels_last, int i) {
+  return !channels_last ? i : i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;
+}
+
 bool carnot_cuda_is_dense(const carnot_operand* t, bool channels_last) {
   int64_t stride = 1;
   for (int i = t->rank - 1; i >= 0; i--) {
-    int d = !channels_last ? i : i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;
+    int d = stored_dim(t, channels_last, i);
     if (t->dims[d] != 1 && t->strides[d] != stride) return false;
     stride *= t->dims[d];
   }
   return (uintptr_t)t->data % 16 == 0;
+}
+
+int64_t carnot_cuda_row_pitch(const carnot_operand* t, bool channels_last) {
+  const int inner = stored_dim(t, channels_last, t->rank - 1);
+  int64_t pitch = 0, rows = 1;
+  for (int i = t->rank - 2; i >= 0; i--) {
+    int d = stored_dim(t, channels_last, i);
+    if (t->dims[d] == 1) continue;
+    if (!pitch) pitch = t->strides[d];
+    if (t->strides[d] != pitch * rows) return 0;
+    rows *= t->dims[d];
+  }
+  if (!pitch) pitch = t->dims[inner];
+  const bool aligned = pitch == t->dims[inner] || pitch * carnot_cuda_bytes(t) % 16 == 0;
+  return aligned && pitch >= t->dims[inner] && pitch <= INT32_MAX &&
+                 (t->dims[inner] == 1 || t->strides[inner] == 1) && (uintptr_t)t->data % 16 == 0
+             ? pitch
+             : 0;
 }
 
 carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout) {

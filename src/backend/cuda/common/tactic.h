@@ -67,6 +67,9 @@ static inline void carnot_cuda_want_row_major(carnot_problem* problem) {
 }
 // Elements without gaps, row major or channels last, at a multiple of 16 bytes.
 bool carnot_cuda_is_dense(const carnot_operand* t, bool channels_last);
+// Elements from one row of the innermost axis to the next, 0 where rows are not evenly apart, or
+// are neither dense nor begin at multiples of 16 bytes.
+int64_t carnot_cuda_row_pitch(const carnot_operand* t, bool channels_last);
 // An operand of the device at the sizes that the build is for, nowhere yet.
 carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout);
 // The integers of a small host operand; *out_count -1 when it is absent.

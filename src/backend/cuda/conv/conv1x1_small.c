@@ -54,9 +54,12 @@ static const char* conv1x1_reject(carnot_problem* problem, char* reason, size_t 
   int64_t pixels = y->dims[0] * y->dims[2] * y->dims[3];
   if (w->dims[1] % 8 || w->dims[1] > kMostChannels || w->dims[0] % 8 || pixels < kLeastPixels ||
       weights_bytes(w->dims[0], w->dims[1]) > kMostWeights)
-    return carnot_cuda_reject_reason(reason, size, "%lld channels, %lld filters, %lld pixels",
-                                     (long long)w->dims[1], (long long)w->dims[0],
-                                     (long long)pixels);
+    return carnot_cuda_reject_reason(
+        reason, size,
+        "%lld channels, %lld filters, %lld pixels; takes eights of up to "
+        "%d channels, %d KiB of weights and from %d pixels on",
+        (long long)w->dims[1], (long long)w->dims[0], (long long)pixels, (int)kMostChannels,
+        kMostWeights >> 10, (int)kLeastPixels);
   if (!is_pointwise(&c.problem.window)) return "the window is not 1x1 of stride 1";
   carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
@@ -91,7 +94,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
               carnot_dims_count(x->dims, 4) / t->channels < kMostPixels;
   for (int d = 1; d < 3; d++)
     fits = fits && t->kernel[d] == 1 && t->step[d] == 1 && !t->begin[d] && t->out[d] == t->in[d];
-  CARNOT_CHECK(fits && carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y) &&
+  CARNOT_CHECK(fits && carnot_cuda_row_pitch(x, true) && carnot_cuda_row_pitch(y, true) &&
                    weights_bytes(t->filters, t->channels) <= kMostWeights &&
                    step->constant_bytes[0] == (size_t)weights_bytes(t->filters, t->channels),
                INVALID_ARGUMENT,
@@ -144,6 +147,8 @@ static carnot_status* conv1x1_configure(const carnot_step_view* step, const carn
                        .params = {.rows = (int)(t.n * t.out[1] * t.out[2]),
                                   .channels = (int)t.channels,
                                   .filters = (int)t.filters,
+                                  .x_pitch = (int)carnot_cuda_row_pitch(x, true),
+                                  .y_pitch = (int)carnot_cuda_row_pitch(y, true),
                                   .activation = (int)c.activation.kind,
                                   .low = c.activation.low,
                                   .high = c.activation.high}};
@@ -178,6 +183,8 @@ const carnot_tactic carnot_cuda_conv1x1_small = {.name = "cuda_conv1x1_small",
                                                  .anchor = CARNOT_OP_CONV,
                                                  .numerics = CARNOT_NUMERICS_EXACT,
                                                  .device = true,
+                                                 .pitched_inputs = 1,
+                                                 .pitched_outputs = true,
                                                  .reject = conv1x1_reject,
                                                  .prepare = conv1x1_prepare,
                                                  .validate = carnot_cuda_conv_packed_check,

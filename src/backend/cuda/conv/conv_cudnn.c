@@ -222,6 +222,7 @@ static carnot_status* cudnn_configure(const carnot_step_view* step, const carnot
   bool fused = params->fused && is_half(x.format.dtype);
   cudnn_state* s = state;
   carnot_cuda_conv c;
+  int64_t bytes;
   for (;; fused = false) {
     CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, fused ? &kFused : &kUnfused, &c));
     carnot_cuda_cudnn_key key;
@@ -236,19 +237,19 @@ static carnot_status* cudnn_configure(const carnot_step_view* step, const carnot
     if (fused) s->bias = c.bias;
     if (!fused && c.bias != CARNOT_PLAN_NONE)
       CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), UNSUPPORTED, "too many operands");
-    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, fused == params->fused ? &params->engine : NULL,
-                                      &s->plan));
-    if (s->plan->plan || !fused) break;
+    CARNOT_TRY(carnot_cuda_cudnn_begin(cuda, &key, fused == params->fused ? &params->engine : NULL,
+                                       &s->plan, &bytes));
+    if (bytes >= 0 || !fused) break;
   }
   CARNOT_CHECK(
-      s->plan->plan || !params->packed, UNSUPPORTED,
+      bytes >= 0 || !params->packed, UNSUPPORTED,
       "cuDNN %d has no engine for a convolution of %lld channels, %lld filters, %lld groups",
       cuda->cudnn_version, (long long)s->window.channels, (long long)s->window.filters,
       (long long)s->window.groups);
-  if (!s->plan->plan)
+  if (bytes < 0)
     CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_conv_direct_f32, &s->direct));
   *out_workspace_bytes = cast.bytes;
-  if (s->plan->plan) *out_workspace_bytes += (size_t)s->plan->workspace_bytes;
+  if (bytes > 0) *out_workspace_bytes += (size_t)bytes;
   // The engine has code for the chain behind the graph that it was built with.
   carnot_step_view without_code = *step;
   if (fused != params->fused) without_code.constant_count = 0;

@@ -114,8 +114,8 @@ carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
                    t.channels == t.filters && t.channels % 8 == 0 && w->dims[0] == t.filters &&
                    w->dims[1] == 1 &&
                    step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
-                   count < (int64_t)UINT32_MAX && carnot_cuda_is_channels_last(x) &&
-                   carnot_cuda_is_channels_last(y),
+                   count < (int64_t)UINT32_MAX && carnot_cuda_row_pitch(x, true) &&
+                   carnot_cuda_row_pitch(y, true),
                INVALID_ARGUMENT,
                "a depthwise convolution of %lld channels and %lld filters, channels last",
                (long long)t.channels, (long long)t.filters);
@@ -126,6 +126,8 @@ carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
   *out = (carnot_cuda_depthwise_params){.count = count / 8,
                                         .images = (unsigned)t.n,
                                         .channels = (int)t.channels,
+                                        .x_pitch = (int)carnot_cuda_row_pitch(x, true),
+                                        .y_pitch = (int)carnot_cuda_row_pitch(y, true),
                                         .rows = (int)t.out[rows],
                                         .columns = (int)t.out[columns],
                                         .in_rows = (int)t.in[rows],
@@ -167,6 +169,8 @@ const carnot_tactic carnot_cuda_depthwise = {.name = "cuda_depthwise",
                                              .anchor = CARNOT_OP_CONV,
                                              .numerics = CARNOT_NUMERICS_EXACT,
                                              .device = true,
+                                             .pitched_inputs = 1,
+                                             .pitched_outputs = true,
                                              .reject = depthwise_reject,
                                              .prepare = carnot_cuda_depthwise_prepare,
                                              .validate = carnot_cuda_conv_packed_check,

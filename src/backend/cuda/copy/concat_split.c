@@ -81,10 +81,11 @@ static int widen(carnot_cuda_concat_params* p, int bytes) {
   for (; bytes < 16; bytes *= 2) {
     uintptr_t bits = (uintptr_t)p->whole | (uintptr_t)(p->pitch * bytes);
     for (int k = 0; k < p->count; k++)
-      bits |= (uintptr_t)p->parts[k] | (uintptr_t)((p->starts[k] | p->ends[k]) * bytes);
+      bits |=
+          (uintptr_t)p->parts[k] | (uintptr_t)((p->starts[k] | p->ends[k] | p->pitches[k]) * bytes);
     if (bits % (2 * (uintptr_t)bytes)) break;
     p->pitch /= 2;
-    for (int k = 0; k < p->count; k++) p->starts[k] /= 2, p->ends[k] /= 2;
+    for (int k = 0; k < p->count; k++) p->starts[k] /= 2, p->ends[k] /= 2, p->pitches[k] /= 2;
   }
   return bytes;
 }
@@ -118,8 +119,7 @@ static bool are_rows(const carnot_operand* whole, const carnot_operand* parts, u
     at += parts[i].dims[axis];
     if (in_place || !parts[i].dims[axis]) continue;
     if (parts[i].format.layout != whole->format.layout || !view_rows(&parts[i], axis, &v) ||
-        v.rows != out->rows || v.inner != out->inner ||
-        (v.rows > 1 && v.pitch != parts[i].dims[axis] * v.inner))
+        v.rows != out->rows || v.inner != out->inner || v.pitch > INT32_MAX)
       return false;
   }
   return true;
@@ -128,6 +128,7 @@ static bool are_rows(const carnot_operand* whole, const carnot_operand* parts, u
 static carnot_status* move_rows(const carnot_step_view* step, const carnot_operand* whole,
                                 const carnot_operand* parts, uint32_t count, int64_t axis,
                                 const row_view* v, bool joins) {
+  row_view rows;
   carnot_cuda_concat_params p = {
       .whole = whole->data, .rows = v->rows, .pitch = v->pitch, .splits = !joins};
   const int bytes = carnot_cuda_bytes(whole);
@@ -140,6 +141,7 @@ static carnot_status* move_rows(const carnot_step_view* step, const carnot_opera
     at += part->dims[axis];
     if (in_place || !length) continue;
     p.parts[p.count] = part->data, p.starts[p.count] = (int)start;
+    p.pitches[p.count] = view_rows(part, axis, &rows) ? (int)rows.pitch : 0;
     p.ends[p.count] = (int)length + (p.count ? p.ends[p.count - 1] : 0);
     if (++p.count < CARNOT_CUDA_CONCAT_PARTS || !p.rows) continue;
     carnot_cuda_concat_params full = p;
@@ -180,14 +182,17 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define PARTS_TACTIC(family, OP)                                                 \
-  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,           \
-                                              .anchor = CARNOT_OP_##OP,          \
-                                              .numerics = CARNOT_NUMERICS_EXACT, \
-                                              .device = true,                    \
-                                              .strided_outputs = true,           \
-                                              .reject = parts_reject,            \
-                                              .configure = parts_shape,          \
-                                              .run = parts_run};
+#define PARTS_TACTIC(family, OP)                            \
+  const carnot_tactic carnot_cuda_##family = {              \
+      .name = "cuda_" #family,                              \
+      .anchor = CARNOT_OP_##OP,                             \
+      .numerics = CARNOT_NUMERICS_EXACT,                    \
+      .device = true,                                       \
+      .strided_outputs = true,                              \
+      .pitched_inputs = ~(uint64_t)0,                       \
+      .parts_in_place = CARNOT_OP_##OP == CARNOT_OP_CONCAT, \
+      .reject = parts_reject,                               \
+      .configure = parts_shape,                             \
+      .run = parts_run};
 PARTS_TACTIC(concat, CONCAT)
 PARTS_TACTIC(split, SPLIT)

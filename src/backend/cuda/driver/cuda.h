@@ -151,6 +151,7 @@ typedef struct carnot_cuda_library {
 
 // A kernel of a generated program (program.c).
 typedef struct carnot_cuda_program carnot_cuda_program;
+typedef struct carnot_cuda_cudnn_job carnot_cuda_cudnn_job;  // library/cudnn_plan.c
 
 enum { CARNOT_CUDA_CUDNN_HANDLES = 16 };  // threads that cuDNN plans for at once
 
@@ -186,6 +187,7 @@ typedef struct carnot_cuda {
     bool is_busy;
   } cudnn_handles[CARNOT_CUDA_CUDNN_HANDLES];
   pthread_cond_t cudnn_changed;                 // a handle is free, a plan is made
+  carnot_cuda_cudnn_job* cudnn_jobs;            // plans to make
   cudnnBackendDescriptor_t cudnn_absent;        // the device properties of an absent device
   CUmodule families[CARNOT_CUDA_FAMILY_COUNT];  // NULL: not loaded yet
   CUfunction kernels[CARNOT_CUDA_KERNEL_COUNT];
@@ -196,7 +198,8 @@ typedef struct carnot_cuda {
   // Programs to compile, those that are not loaded yet, and the threads that compile.
   carnot_cuda_program *queued, *unsettled;
   int compiler_count;
-  bool is_starting;         // a thread starts cuBLASLt
+  int starting_count;       // threads that start libraries or make plans
+  bool is_blas_starting;    // one of them starts cuBLASLt
   pthread_cond_t compiled;  // one of these is done
 } carnot_cuda;
 
@@ -230,7 +233,8 @@ carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) CARNOT_MUST_USE;
 // NULL where the library can be used, else what was found and what is required.
 const char* carnot_cuda_lacks_cublaslt(carnot_cuda* cuda);
 const char* carnot_cuda_lacks_cudnn(carnot_cuda* cuda);
-// Starts a library of |sources| that takes long in the background; settle waits for it.
+// Starts libraries of |sources| that take long in the background; settle waits for them
+// (library/start.c).
 void carnot_cuda_start_libraries(carnot_device* device, uint32_t sources);
 // The processor's time that this thread has used.
 uint64_t carnot_cuda_thread_ns(void);

@@ -185,29 +185,6 @@ const char* carnot_cuda_lacks_cudnn(carnot_cuda* cuda) {
   return lacks(cuda, open_dnn, CARNOT_SOURCE_CUDNN, &cuda->cudnn_library);
 }
 
-static void* start_blas(void* arg) {
-  carnot_cuda* cuda = arg;
-  cuda->cuCtxSetCurrent(cuda->context);
-  carnot_cuda_lacks_cublaslt(cuda);
-  pthread_mutex_lock(&cuda->mutex);
-  cuda->is_starting = false;
-  pthread_cond_broadcast(&cuda->compiled);
-  pthread_mutex_unlock(&cuda->mutex);
-  return NULL;
-}
-
-void carnot_cuda_start_libraries(carnot_device* device, uint32_t sources) {
-  carnot_cuda* cuda = carnot_cuda_of(device);
-  pthread_t thread;
-  if (!(sources >> CARNOT_SOURCE_CUBLAS_LT & 1)) return;
-  pthread_mutex_lock(&cuda->mutex);
-  if (!cuda->is_starting && !cuda->lt && !pthread_create(&thread, NULL, start_blas, cuda)) {
-    pthread_detach(thread);
-    cuda->is_starting = true;
-  }
-  pthread_mutex_unlock(&cuda->mutex);
-}
-
 // "12.4" of 12040 (unit 1000), "9.19.0" of 91900 (10000).
 static void write_version(char* out, size_t size, int version, int unit, bool patch) {
   int minor = version % unit / (unit / 100);

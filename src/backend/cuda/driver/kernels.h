@@ -4,7 +4,9 @@
 #ifndef CARNOT_BACKEND_CUDA_DRIVER_KERNELS_H_
 #define CARNOT_BACKEND_CUDA_DRIVER_KERNELS_H_
 
+#include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_params.h"
+#include "kernel/cuda/attention/cross_covariance_params.h"
 #include "kernel/cuda/common/kernel_types.h"
 #include "kernel/cuda/conv/cast_to_nhwc_params.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"

@@ -156,6 +156,6 @@ void carnot_cuda_programs_settle(carnot_device* device) {
     carnot_status_free(finish(cuda, program));
     if (cuda->unsettled == program) cuda->unsettled = program->next_unsettled;
   }
-  while (cuda->is_starting) pthread_cond_wait(&cuda->compiled, &cuda->mutex);
+  while (cuda->starting_count) pthread_cond_wait(&cuda->compiled, &cuda->mutex);
   pthread_mutex_unlock(&cuda->mutex);
 }

@@ -264,8 +264,8 @@ static carnot_status* check_operands(const fp8_params* p, const carnot_operand* 
           carnot_dims_count(x->dims, x->rank - 1) <= INT32_MAX,
       INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]", (long long)p->channels,
       (long long)p->filters);
-  CARNOT_CHECK(carnot_cuda_is_dense(x, false) && carnot_cuda_is_dense(y, false), INVALID_ARGUMENT,
-               "operand and result are dense and aligned");
+  CARNOT_CHECK(carnot_cuda_row_pitch(x, false) && carnot_cuda_row_pitch(y, false), INVALID_ARGUMENT,
+               "rows of operand and result are aligned and evenly apart");
   if (!r) return NULL;
   CARNOT_TRY(carnot_cuda_on_device(r, 1));
   CARNOT_CHECK(carnot_cuda_is_dense(r, false) &&
@@ -290,6 +290,8 @@ carnot_status* carnot_cuda_gemm_fp8_shape(const carnot_step_view* step,
       .taps = 1,
       .operand = CARNOT_DTYPE_F8E4M3FN,
       .types = (carnot_cuda_gemm_tile_types)p->types};
+  out->params.pixel = (int)carnot_cuda_row_pitch(&inputs[p->x], false);
+  out->params.pitch = (int)carnot_cuda_row_pitch(&outputs[0], false);
   out->params.activation = p->activation;
   out->params.low = p->low, out->params.high = p->high, out->params.factor = p->factor;
   return NULL;

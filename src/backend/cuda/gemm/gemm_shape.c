@@ -26,6 +26,7 @@ carnot_cuda_gemm_tile_params carnot_cuda_gemm_tile_rows(int64_t rows, int64_t fi
                                         .depth = (int)depth,
                                         .channels = (int)depth,
                                         .pixel = (int)depth,
+                                        .pitch = (int)filters,
                                         .in_rows = 1,
                                         .in_columns = (int)rows,
                                         .out_rows = 1,

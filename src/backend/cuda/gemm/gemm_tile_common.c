@@ -192,7 +192,8 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
                                       .filters = (int)v.filters,
                                       .depth = (int)(v.channels * v.kernel[1] * v.kernel[2]),
                                       .channels = (int)v.channels,
-                                      .pixel = (int)v.channels,
+                                      .pixel = (int)carnot_cuda_row_pitch(x, true),
+                                      .pitch = (int)carnot_cuda_row_pitch(y, true),
                                       .in_rows = (int)v.in[1],
                                       .in_columns = (int)v.in[2],
                                       .out_rows = (int)v.out[1],
@@ -226,6 +227,8 @@ static carnot_status* set_gemm(const carnot_step_view* step, const carnot_operan
                INVALID_ARGUMENT, "%lld rows", (long long)rows);
   out->images = out->taps = 1;
   out->params = carnot_cuda_gemm_tile_rows(rows, y->dims[y->rank - 1], depth);
+  out->params.pixel = (int)carnot_cuda_row_pitch(x, false);
+  out->params.pitch = (int)carnot_cuda_row_pitch(y, false);
   return NULL;
 }
 
@@ -235,12 +238,12 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
   const carnot_operand* x = &inputs[p->x];
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
-  CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
-                   t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX &&
-                   carnot_cuda_is_dense(x, conv) && carnot_cuda_is_dense(y, conv) &&
-                   step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
-               INVALID_ARGUMENT, "a GEMM of %lld rows with weights %dx%d, dense and aligned",
-               (long long)t->rows, t->filters, t->depth);
+  CARNOT_CHECK(
+      carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
+          t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX && t->pixel &&
+          t->pitch && step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
+      INVALID_ARGUMENT, "a GEMM of %lld rows with weights %dx%d, rows aligned and evenly apart",
+      (long long)t->rows, t->filters, t->depth);
   if (p->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* b = &inputs[p->bias];
     CARNOT_CHECK(carnot_dims_count(b->dims, b->rank) == t->filters &&

@@ -32,6 +32,8 @@ void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops
       .config = &(const kind##_config){__VA_ARGS__},                         \
       .numerics = CARNOT_NUMERICS_EXACT,                                     \
       .device = true,                                                        \
+      .pitched_inputs = 1,                                                   \
+      .pitched_outputs = true,                                               \
       .reject = kind##_reject,                                               \
       .prepare = carnot_cuda_gemm_tile_prepare,                              \
       .validate = carnot_cuda_gemm_tile_check,                               \

@@ -66,11 +66,12 @@ static carnot_status* map_tiled(carnot_cuda* cuda, element of, const void* addre
   return NULL;
 }
 
-// Boxes of |height| rows of [rows, columns].
+// Boxes of |height| rows of [rows, columns], |pitch| elements apart.
 static carnot_status* map_rows(carnot_cuda* cuda, element of, const void* address, int64_t rows,
-                               int columns, int height, carnot_cuda_tma_descriptor* out) {
+                               int columns, int64_t pitch, int height,
+                               carnot_cuda_tma_descriptor* out) {
   const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
-                   strides[1] = {(cuuint64_t)columns * of.bytes};
+                   strides[1] = {(cuuint64_t)pitch * of.bytes};
   const cuuint32_t box[2] = {of.depth, (cuuint32_t)height};
   return map_tiled(cuda, of, address, 2, dims, strides, box, out);
 }
@@ -99,7 +100,7 @@ static carnot_status* map_x(carnot_cuda* cuda, element of, const carnot_cuda_gem
                             int images, bool is_window, int height,
                             carnot_cuda_tma_descriptor* out) {
   return is_window ? map_windows(cuda, of, p, images, height, out)
-                   : map_rows(cuda, of, p->x, p->rows, p->channels, height, out);
+                   : map_rows(cuda, of, p->x, p->rows, p->channels, p->pixel, height, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, const carnot_cuda_gemm_tile_step* t,
@@ -127,14 +128,14 @@ carnot_status* carnot_cuda_tma_describe_byte_filters(carnot_cuda* cuda, const vo
 carnot_status* carnot_cuda_tma_describe_byte_rows(carnot_cuda* cuda, const void* address,
                                                   int64_t rows, int columns, int depth, int height,
                                                   carnot_cuda_tma_descriptor* out) {
-  return map_rows(cuda, byte_of(depth), address, rows, columns, height, out);
+  return map_rows(cuda, byte_of(depth), address, rows, columns, columns, height, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) {
   const carnot_cuda_gemm_tile_params* p = &t->params;
-  return map_rows(cuda, element_of(t->operand), p->w, p->filters, p->depth, height, out);
+  return map_rows(cuda, element_of(t->operand), p->w, p->filters, p->depth, p->depth, height, out);
 }
 
 // Filter 32 q + 8 t + 2 b + e at [q, b, t, e], and the box is walked in that order.

@@ -222,6 +222,13 @@ static bool restore(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
   return ok;
 }
 
+// Of a problem on this board.
+static uint64_t problem_of(const carnot_cuda* cuda, const carnot_cuda_cudnn_key* key) {
+  const uint64_t board = carnot_hash(cuda->base.name, strlen(cuda->base.name),
+                                     (uint64_t)cuda->base.multiprocessor_count);
+  return carnot_hash(key, sizeof(*key), board);
+}
+
 // ---- plans by the heuristic ----
 
 static bool search(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
@@ -252,6 +259,8 @@ static bool search(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
       out->choice = (int32_t)((key->choice + i) % found);
       ok = is_allowed(g, configs[out->choice], key) && plan_of(g, configs[out->choice], out);
       if (ok) read_engine(g, configs[out->choice], &out->engine);
+      out->engine.problem = problem_of(g->cuda, key);
+      out->engine.workspace_bytes = out->workspace_bytes;
     }
   for (int i = 0; i < made; i++) g->cuda->cudnnBackendDestroyDescriptor(configs[i]);
   return ok;
@@ -366,12 +375,111 @@ void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* k
   carnot_status_free(status);  // whoever needs the plan gets the error
 }
 
+// ---- plans that threads make; the mutex is held ----
+
+struct carnot_cuda_cudnn_job {
+  carnot_cuda_cudnn_job* next;
+  carnot_cuda_cudnn_plan* plan;
+  carnot_cuda_cudnn_key key;
+  carnot_cuda_cudnn_engine engine;
+};
+
+static void* make_queued(void* arg) {
+  carnot_cuda* cuda = arg;
+  pthread_mutex_lock(&cuda->mutex);
+  while (cuda->cudnn_jobs) {
+    carnot_cuda_cudnn_job* job = cuda->cudnn_jobs;
+    cuda->cudnn_jobs = job->next;
+    // Whoever runs the plan finds it without an engine.
+    carnot_status_free(make_kept(cuda, &job->key, &job->engine, job->plan));
+    free(job);
+  }
+  cuda->starting_count--;
+  pthread_cond_broadcast(&cuda->compiled);
+  pthread_mutex_unlock(&cuda->mutex);
+  return NULL;
+}
+
+enum { kMostPlanners = 8 };
+
+static carnot_status* queue(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                            const carnot_cuda_cudnn_engine* engine, carnot_cuda_cudnn_plan* plan) {
+  void* memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_cuda_cudnn_job), "a plan of cuDNN", &memory));
+  carnot_cuda_cudnn_job* job = memory;
+  *job = (carnot_cuda_cudnn_job){cuda->cudnn_jobs, plan, *key, *engine};
+  plan->state = CARNOT_CUDA_CUDNN_IN_WORK;
+  plan->is_promised = true, plan->promised_bytes = engine->workspace_bytes;
+  cuda->cudnn_jobs = job;
+  pthread_t thread;
+  if (cuda->starting_count < kMostPlanners && !pthread_create(&thread, NULL, make_queued, cuda)) {
+    pthread_detach(thread);
+    cuda->starting_count++;
+    return NULL;
+  }
+  if (cuda->starting_count) return NULL;  // another thread takes it
+  cuda->cudnn_jobs = job->next;
+  free(job);
+  return make_kept(cuda, key, engine, plan);
+}
+
+carnot_status* carnot_cuda_cudnn_begin(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                       const carnot_cuda_cudnn_engine* engine,
+                                       carnot_cuda_cudnn_plan** out_plan,
+                                       int64_t* out_workspace_bytes) {
+  const bool is_known = engine && cuda->base.ordinal >= 0 && engine->workspace_bytes >= 0 &&
+                        engine->version == cuda->cudnn_version &&
+                        engine->problem == problem_of(cuda, key);
+  if (!is_known) {
+    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, key, engine, out_plan));
+    *out_workspace_bytes = (*out_plan)->plan ? (*out_plan)->workspace_bytes : -1;
+    return NULL;
+  }
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_cuda_cudnn_plan* plan;
+  carnot_status* status = place_of(cuda, key, engine, &plan);
+  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = queue(cuda, key, engine, plan);
+  pthread_mutex_unlock(&cuda->mutex);
+  *out_plan = status ? NULL : plan;
+  *out_workspace_bytes = engine->workspace_bytes;
+  return status;
+}
+
+void carnot_cuda_cudnn_start(carnot_cuda* cuda) {
+  if (carnot_cuda_lacks_cudnn(cuda)) return;
+  pthread_mutex_lock(&cuda->mutex);
+  const int32_t at = take_handle(cuda);
+  pthread_mutex_unlock(&cuda->mutex);
+  cudnnHandle_t* handle = &cuda->cudnn_handles[at].handle;
+  const uint64_t begin_ns = carnot_cuda_clock_ns();
+  const bool is_first = at == 0 && !*handle;
+  if (!*handle && cuda->cudnnCreate(handle) != CUDNN_STATUS_SUCCESS) *handle = NULL;
+  pthread_mutex_lock(&cuda->mutex);
+  if (is_first) cuda->base.start_ns[CARNOT_SOURCE_CUDNN] += carnot_cuda_clock_ns() - begin_ns;
+  cuda->cudnn_handles[at].is_busy = false;
+  pthread_cond_broadcast(&cuda->cudnn_changed);
+  pthread_mutex_unlock(&cuda->mutex);
+}
+
 // ---- runs ----
+
+static carnot_status* wait_for_plan(carnot_cuda* cuda, const carnot_cuda_cudnn_plan* plan) {
+  pthread_mutex_lock(&cuda->mutex);
+  while (plan->state == CARNOT_CUDA_CUDNN_IN_WORK)
+    pthread_cond_wait(&cuda->cudnn_changed, &cuda->mutex);
+  pthread_mutex_unlock(&cuda->mutex);
+  CARNOT_CHECK(plan->plan && (!plan->is_promised || plan->workspace_bytes <= plan->promised_bytes),
+               UNSUPPORTED,
+               "cuDNN %d does not plan as it did when the engine was built: build it again",
+               cuda->cudnn_version);
+  return NULL;
+}
 
 carnot_status* carnot_cuda_cudnn_execute(carnot_cuda* cuda, CUstream stream,
                                          carnot_cuda_cudnn_plan* plan, int count,
                                          const int64_t* ids, void* const* addresses,
                                          void* workspace) {
+  CARNOT_TRY(wait_for_plan(cuda, plan));
   carnot_cuda_cudnn_graph g = {.cuda = cuda};
   cudnnBackendDescriptor_t pack = carnot_cuda_cudnn_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   carnot_cuda_cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,

@@ -7,8 +7,8 @@
 enum { CARNOT_CUDA_CUDNN_CONFIGS = 32 };
 static const int64_t kCarnotCudaDnnWorkspace = 256 << 20;  // most workspace bytes of a plan
 
-// An engine of one version of the library with its settings, as an engine file stores it;
-// zeroed: unknown.
+// An engine of one version of the library with its settings, as an engine file stores it, and what
+// its plan took for one problem on one board; zeroed: unknown.
 enum { CARNOT_CUDA_CUDNN_KNOBS = 16 };
 typedef struct carnot_cuda_cudnn_engine {
   int32_t version, knob_count;
@@ -16,12 +16,16 @@ typedef struct carnot_cuda_cudnn_engine {
   struct {
     int64_t type, value;
   } knobs[CARNOT_CUDA_CUDNN_KNOBS];
+  uint64_t problem;  // hash of key and board that the next is of
+  int64_t workspace_bytes;
 } carnot_cuda_cudnn_engine;
 
 typedef struct carnot_cuda_cudnn_plan {
   cudnnBackendDescriptor_t plan;  // NULL where the library has no engine
   carnot_cuda_cudnn_engine engine;
   int64_t workspace_bytes;
+  bool is_promised;  // its steps have |promised_bytes| of workspace
+  int64_t promised_bytes;
   uint64_t made_ns;  // processor's time of making it, and the time of the first run's call
   bool has_run;
   int32_t choice;  // the engine in use: the first from the requested one on that works
@@ -36,6 +40,15 @@ typedef struct carnot_cuda_cudnn_plan {
 carnot_status* carnot_cuda_cudnn_find(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
                                       const carnot_cuda_cudnn_engine* engine,
                                       carnot_cuda_cudnn_plan** out_plan) CARNOT_MUST_USE;
+// The same, but where |engine| knows what the plan takes for |key| on this board, threads of the
+// module make it while the caller goes on; execute waits for it. *out_workspace_bytes is -1 where
+// the library has no engine.
+carnot_status* carnot_cuda_cudnn_begin(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                       const carnot_cuda_cudnn_engine* engine,
+                                       carnot_cuda_cudnn_plan** out_plan,
+                                       int64_t* out_workspace_bytes) CARNOT_MUST_USE;
+// Opens the library and makes its first handle, which take long.
+void carnot_cuda_cudnn_start(carnot_cuda* cuda);
 // Time to build the plan of |key| with |engine| (may be NULL) when an engine is loaded; 0 where it
 // was not built.
 uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,

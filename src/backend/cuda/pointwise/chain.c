@@ -117,6 +117,25 @@ static void collapse(axes* a) {
   a->rank = rank;
 }
 
+// Rows at one distance, each dense, in the order of the axes; false for others, or where an element
+// is more than 2^31 from the first.
+static bool rows_at_pitch(const axes* a, int operand, int* out_row, int* out_pitch) {
+  const int64_t* s = a->strides[operand];
+  int64_t row = 1, rows = 1, pitch = 0;
+  for (int d = a->rank - 1; d >= 0; d--) {
+    if (!pitch && s[d] == row) {
+      row *= a->dims[d];
+      continue;
+    }
+    if (!pitch) pitch = s[d];
+    if (s[d] != pitch * rows) return false;
+    rows *= a->dims[d];
+  }
+  if (pitch < row || rows * pitch > INT32_MAX) return false;
+  *out_row = (int)row, *out_pitch = (int)pitch;
+  return true;
+}
+
 // The operand as a flat repetition of the output's order; false where it is none.
 static bool flat_kind(const axes* a, int operand, struct carnot_cuda_chain_params* p, int k) {
   const int64_t* s = a->strides[operand];
@@ -129,6 +148,10 @@ static bool flat_kind(const axes* a, int operand, struct carnot_cuda_chain_param
   if (a->rank == 3 && s[2] == 1 && s[1] == 0 && s[0] == a->dims[2] &&
       a->dims[1] * a->dims[2] <= INT32_MAX) {
     p->kind[k] = 3, p->inner[k] = (int)(a->dims[1] * a->dims[2]), p->size[k] = (int)a->dims[2];
+    return true;
+  }
+  if (rows_at_pitch(a, operand, &p->size[k], &p->inner[k])) {
+    p->kind[k] = 4;
     return true;
   }
   int64_t inner = 1, size = 1, stride = 1;
@@ -185,12 +208,14 @@ static const char* choose_kernel(const axes* a, const carnot_operand* const* fro
     flat = flat && a->strides[0][d] == stride;
     stride *= a->dims[d];
   }
-  bool four = p->count % 4 == 0 && p->count < INT32_MAX;
+  if (!flat) flat = rows_at_pitch(a, 0, &p->row, &p->pitch);
+  bool four = p->count % 4 == 0 && p->count < INT32_MAX && p->row % 4 == 0 && p->pitch % 4 == 0;
   for (int k = 0; k < out->input_count; k++) {
     flat = flat && flat_kind(a, k + 1, p, k);
     bool repeats = flat && p->kind[k] >= 2;
     bool fours = !repeats ||
                  (p->inner[k] == 1 || p->kind[k] == 3 ? p->size[k] % 4 == 0 : p->inner[k] % 4 == 0);
+    fours = fours && (p->kind[k] != 4 || p->size[k] % 4 == 0);
     four = four && fours && (p->kind[k] == 1 || is_aligned(from[k]));
   }
   for (int k = 0; k < out->output_count; k++) four = four && is_aligned(&outputs[k]);

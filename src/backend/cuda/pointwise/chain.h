@@ -56,11 +56,14 @@ typedef struct carnot_cuda_chain_state {
     long long src[CARNOT_CUDA_CHAIN_INPUTS][CARNOT_CUDA_CHAIN_RANK];
     long long dst[CARNOT_CUDA_CHAIN_RANK];
     int rank;
-    // Of flat programs: 0 dense, 1 one element, 2 i / inner % size, 3 i / inner * size + i % size.
+    // Of flat programs: 0 dense, 1 one element, 2 i / inner % size, 3 i / inner * size + i % size,
+    // 4 rows of |size| elements, |inner| apart.
     int kind[CARNOT_CUDA_CHAIN_INPUTS];
     int inner[CARNOT_CUDA_CHAIN_INPUTS], size[CARNOT_CUDA_CHAIN_INPUTS];
     int last;  // of programs for any strides: elements of the axis behind |rank| that a thread
                // walks
+    int row,
+        pitch;  // of flat programs: the results are rows of |row| elements, |pitch| apart; 0: dense
   } params;
 } carnot_cuda_chain_state;
 // Configures a launch: the program for the operands' strides, with its parameters. |state| stays

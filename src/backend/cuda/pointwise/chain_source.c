@@ -153,11 +153,10 @@ static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
   for (uint32_t k = 0; k < n; k++) {
     const char* t = storage_type(types[chain->inputs[k]]);
     put(w,
-        "  four<%s> a%u;\n  if (p.kind[%u] == 0 || (p.kind[%u] == 2 && p.inner[%u] == 1) || "
-        "p.kind[%u] == 3) a%u = "
+        "  four<%s> a%u;\n  if (p.kind[%u] != 1 && (p.kind[%u] != 2 || p.inner[%u] == 1)) a%u = "
         "*(const four<%s>*)((const %s*)p.x[%u] + AT(%u));\n"
         "  else a%u.v[0] = a%u.v[1] = a%u.v[2] = a%u.v[3] = ((const %s*)p.x[%u])[AT(%u)];\n",
-        t, k, k, k, k, k, k, t, t, k, k, k, k, k, k, t, k, k);
+        t, k, k, k, k, k, t, t, k, k, k, k, k, k, t, k, k);
   }
   for (uint32_t k = 0; k < m; k++)
     put(w, "  four<%s> b%u;\n", storage_type(types[chain->outputs[k]]), k);
@@ -167,7 +166,7 @@ static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
   put(w, ");\n");
   for (uint32_t k = 0; k < m; k++) {
     const char* t = storage_type(types[chain->outputs[k]]);
-    put(w, "  *(four<%s>*)((%s*)p.y[%u] + i) = b%u;\n", t, t, k, k);
+    put(w, "  *(four<%s>*)((%s*)p.y[%u] + TO) = b%u;\n", t, t, k, k);
   }
   put(w, "}\n");
 }
@@ -180,7 +179,7 @@ static void put_kernel_of_one(writer* w, const carnot_cuda_chain* chain, const c
   // NVRTC 13 gave code that read at wild addresses (bool operands of four axes, sm_90).
   static const char* const kHeads[] = {
       "program_flat(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
-      "threadIdx.x, to = i;\n"
+      "threadIdx.x, to = TO;\n"
       "  if (i >= p.count) return;\n",
       "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + "
       "threadIdx.x, to = 0, rest "
@@ -215,14 +214,17 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
                         const char* kernel) {
   put(w,
       "struct params { const void* x[%d]; void* y[%d]; i64 count; i64 dims[%d]; i64 src[%d][%d]; "
-      "i64 dst[%d]; int rank; int kind[%d]; int inner[%d]; int size[%d]; int last; };\n"
+      "i64 dst[%d]; int rank; int kind[%d]; int inner[%d]; int size[%d]; int last; int row; int "
+      "pitch; };\n"
       "template <class T> struct __align__(4 * sizeof(T)) four { T v[4]; };\n",
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_OUTPUTS, CARNOT_CUDA_CHAIN_RANK,
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_RANK, CARNOT_CUDA_CHAIN_RANK,
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_INPUTS);
   put(w,
       "#define AT(k) (p.kind[k] == 0 ? i : p.kind[k] == 1 ? 0 : p.kind[k] == 2 ? i / p.inner[k] %% "
-      "p.size[k] : i / p.inner[k] * p.size[k] + i %% p.size[k])\n");
+      "p.size[k] : p.kind[k] == 3 ? i / p.inner[k] * p.size[k] + i %% p.size[k] : i / p.size[k] * "
+      "p.inner[k] + i %% p.size[k])\n"
+      "#define TO (p.row ? i / p.row * p.pitch + i %% p.row : i)\n");
   if (is_wanted(kernel, "program_four")) put_kernel_of_four(w, chain, types);
   if (is_wanted(kernel, "program_flat")) put_kernel_of_one(w, chain, types, /*any=*/false);
   if (is_wanted(kernel, "program_any")) put_kernel_of_one(w, chain, types, /*any=*/true);

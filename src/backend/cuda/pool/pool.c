@@ -92,6 +92,7 @@ const carnot_tactic carnot_cuda_pool = {.name = "cuda_pool",
                                         .numerics = CARNOT_NUMERICS_EXACT,
                                         .device = true,
                                         .strided_outputs = true,
+                                        .pitched_inputs = 1,
                                         .reject = pool_reject,
                                         .configure = pool_configure,
                                         .run = pool_run};

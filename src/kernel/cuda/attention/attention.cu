@@ -1,7 +1,9 @@
 // Translation unit of the attention kernels.
+#include "kernel/cuda/attention/attention_mixed.cuh"
 #include "kernel/cuda/attention/attention_simt.cuh"
 #include "kernel/cuda/attention/attention_split.cuh"
 #include "kernel/cuda/attention/attention_tiled.cuh"
+#include "kernel/cuda/attention/cross_covariance.cuh"
 #include "kernel/cuda/common/kernel.cuh"
 #include "kernel/cuda/common/kernel_types.h"
 

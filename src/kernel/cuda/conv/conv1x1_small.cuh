@@ -15,10 +15,10 @@ struct conv1x1_small {
   DEVICE_ONLY conv1x1_small(const carnot_cuda_conv1x1_small_params& params) : p(params) {}
 
   // The index of vector |n| (eight elements) in row |r| (0: g, 1: g + 8) of a tile whose rows
-  // have |pieces| vectors; -1 out of range.
-  DEVICE_ONLY i64 piece_of(int tile, int r, int n, int pieces) {
+  // have |pieces| vectors and are |pitch| apart; -1 out of range.
+  DEVICE_ONLY i64 piece_of(int tile, int r, int n, int pieces, int pitch) {
     int row = tile * 16 + r * 8 + (lane >> 2);
-    return row < p.rows && n < pieces ? (i64)row * pieces + n : -1;
+    return row < p.rows && n < pieces ? (i64)row * pitch + n : -1;
   }
   DEVICE_ONLY half8 read_piece(const void* from, i64 at) {
     half8 none = {};
@@ -29,7 +29,8 @@ struct conv1x1_small {
     for (int r = 0; r < 2; r++)
 #pragma unroll
       for (int b = 0; b < BLOCKS; b++)
-        x[r][b] = read_piece(p.x, piece_of(tile, r, b * 4 + (lane & 3), p.channels / 8));
+        x[r][b] =
+            read_piece(p.x, piece_of(tile, r, b * 4 + (lane & 3), p.channels / 8, p.x_pitch / 8));
   }
 
   DEVICE_ONLY void chunk(int tile, int c, const half8 (*x)[BLOCKS], const char* weights,
@@ -38,8 +39,9 @@ struct conv1x1_small {
     half8 residual[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-      at[r] = piece_of(tile, r, c * 4 + (lane & 3), p.filters / 8);
-      if (p.residual) residual[r] = read_piece(p.residual, at[r]);
+      int n = c * 4 + (lane & 3), pieces = p.filters / 8;
+      at[r] = piece_of(tile, r, n, pieces, p.y_pitch / 8);
+      if (p.residual) residual[r] = read_piece(p.residual, piece_of(tile, r, n, pieces, pieces));
     }
     f32 sums[1][4][4];
     begin_chunk<1>(sums, bias);

@@ -48,12 +48,13 @@ typedef struct carnot_cuda_conv_stem_int8_params {
 // X(chunks, type of x) of each kernel.
 #define CARNOT_CUDA_CONV_STEMS_INT8(X) X(1, u8) X(1, i8) X(2, u8) X(2, i8)
 
-// y[m,n] = activation(sum_k x[m,k] w[n,k] + bias[n] + residual[m,n]) of dense 16-bit floats with
-// small K; weights packed as in conv_small_channels.cuh.
+// y[m,n] = activation(sum_k x[m,k] w[n,k] + bias[n] + residual[m,n]) of 16-bit floats with small
+// K; weights packed as in conv_small_channels.cuh. Rows of x and y are |x_pitch| and |y_pitch|
+// elements apart, multiples of 8; the residual is dense.
 typedef struct carnot_cuda_conv1x1_small_params {
   const void *x, *w, *bias, *residual;  // bias and residual may be NULL
   void* y;
-  int rows, channels, filters;
+  int rows, channels, filters, x_pitch, y_pitch;
   int activation;
   float low, high;
 } carnot_cuda_conv1x1_small_params;

@@ -29,13 +29,13 @@ DEVICE void depthwise(const carnot_cuda_depthwise_params& p) {
       int x = column * p.step[1] + s * p.dilation[1] - p.begin[1];
       if (x < 0 || x >= p.in_columns) continue;
       f32 a[8], w[8];
-      unpack<T>(p.x, ((image * p.in_rows + y) * p.in_columns + x) * pieces + c, a);
+      unpack<T>(p.x, ((image * p.in_rows + y) * p.in_columns + x) * (p.x_pitch / 8) + c, a);
       unpack<T>(p.w, (i64)(r * p.kernel[1] + s) * pieces + c, w);
       for (int e = 0; e < 8; e++) sum[e] = fmaf(a[e], w[e], sum[e]);
     }
   }
   for (int e = 0; e < 8; e++) sum[e] = activate(p.activation, p.low, p.high, sum[e]);
-  pack<T>(p.y, i, sum);
+  pack<T>(p.y, i / pieces * (p.y_pitch / 8) + c, sum);
 }
 
 // Square kernels and strides known at compile time, SPAN adjacent results per thread: shared
@@ -43,7 +43,8 @@ DEVICE void depthwise(const carnot_cuda_depthwise_params& p) {
 template <class T, int KERNEL, int STEP, int SPAN>
 DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
   enum { WIDE = (SPAN - 1) * STEP + KERNEL };
-  u32 pieces = (u32)p.channels / 8, rest = (u32)THREAD, spans = (u32)(p.columns + SPAN - 1) / SPAN;
+  u32 pieces = (u32)p.channels / 8, rest = (u32)THREAD, spans = (u32)(p.columns + SPAN - 1) / SPAN,
+      pitch = (u32)p.x_pitch / 8;
   u32 c = rest % pieces;
   rest /= pieces;
   int column = rest % spans * SPAN;
@@ -52,7 +53,7 @@ DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
   u32 image = rest / p.rows;
   if (image >= p.images) return;
   int x0 = column * STEP - p.begin[1], y0 = row * STEP - p.begin[0];
-  const half8* x = (const half8*)p.x + (i64)image * p.in_rows * p.in_columns * pieces + c;
+  const half8* x = (const half8*)p.x + (i64)image * p.in_rows * p.in_columns * pitch + c;
   const half8* w = (const half8*)p.w + c;
   f32 sum[SPAN][8], bias[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   if (p.bias) unpack<T>(p.bias, c, bias);
@@ -67,9 +68,8 @@ DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
 #pragma unroll
     for (int i = 0; i < WIDE; i++) {
       half8 none = {};
-      line[i] = inside && (u32)(x0 + i) < (u32)p.in_columns
-                    ? x[(y * p.in_columns + x0 + i) * pieces]
-                    : none;
+      line[i] = inside && (u32)(x0 + i) < (u32)p.in_columns ? x[(y * p.in_columns + x0 + i) * pitch]
+                                                            : none;
     }
 #pragma unroll
     for (int s = 0; s < KERNEL; s++) taps[s] = w[(r * KERNEL + s) * pieces];
@@ -90,6 +90,7 @@ DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
   for (int k = 0; k < SPAN; k++) {
     if (column + k >= p.columns) continue;
     activate8(p.activation, p.low, p.high, sum[k]);
-    pack<T>(p.y, (((i64)image * p.rows + row) * p.columns + column + k) * pieces + c, sum[k]);
+    pack<T>(p.y, (((i64)image * p.rows + row) * p.columns + column + k) * (p.y_pitch / 8) + c,
+            sum[k]);
   }
 }

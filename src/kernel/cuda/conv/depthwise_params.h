@@ -5,13 +5,13 @@
 #include "kernel/cuda/common/activation.h"
 
 // NHWC depthwise convolution of 16-bit floats, weights [taps, channels]; eight channels per
-// thread.
+// thread. Pixels of x and y are |x_pitch| and |y_pitch| elements apart, multiples of 8.
 typedef struct carnot_cuda_depthwise_params {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;
   long long count;  // n * rows * columns * channels / 8
   unsigned images;
-  int channels, rows, columns, in_rows, in_columns;
+  int channels, x_pitch, y_pitch, rows, columns, in_rows, in_columns;
   int kernel[2], step[2], dilation[2], begin[2];
   int activation;
   float low, high;

@@ -43,13 +43,14 @@ struct depthwise_tile {
   DEVICE_ONLY void stage_pixels() const {
     int c = threadIdx.x % PIECES, y0 = row * p.step[0] - p.begin[0],
         x0 = column * STEP - p.begin[1];
-    const half8* x = (const half8*)p.x + image * p.in_rows * p.in_columns * pieces + first + c;
+    const int pitch = p.x_pitch / 8;
+    const half8* x = (const half8*)p.x + image * p.in_rows * p.in_columns * pitch + first + c;
     if (c >= wide) return;
     for (int i = threadIdx.x / PIECES; i < lines * width; i += blockDim.x / PIECES) {
       int y = y0 + i / width, at = x0 + i % width;
       half8 none = {};
       if ((u32)y < (u32)p.in_rows && (u32)at < (u32)p.in_columns)
-        copy_async(pixels + i * PIECES + c, x + (i64)(y * p.in_columns + at) * pieces);
+        copy_async(pixels + i * PIECES + c, x + (i64)(y * p.in_columns + at) * pitch);
       else
         pixels[i * PIECES + c] = none;
     }
@@ -92,11 +93,11 @@ struct depthwise_tile {
       line += p.dilation[0] * width * PAIRS, weights += COLUMNS * PAIRS;
     }
     activate8(p.activation, p.low, p.high, sum);
-    u32* y = (u32*)p.y + ((image * p.rows + row + r) * p.columns + column + s) * (p.channels / 2);
+    u32* y = (u32*)p.y + ((image * p.rows + row + r) * p.columns + column + s) * (p.y_pitch / 2);
 #pragma unroll
     for (int k = 0; k < SPAN; k++)
       if (column + s + k < p.columns)
-        y[(i64)k * (p.channels / 2) + channel] = pack_two(sum[2 * k], sum[2 * k + 1], (T*)0);
+        y[(i64)k * (p.y_pitch / 2) + channel] = pack_two(sum[2 * k], sum[2 * k + 1], (T*)0);
   }
 #ifdef __CUDACC__
   DEVICE_ONLY void run() {

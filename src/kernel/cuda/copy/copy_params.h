@@ -15,14 +15,15 @@ typedef struct carnot_cuda_copy_params {
 
 enum { CARNOT_CUDA_CONCAT_PARTS = 32 };
 
-// Parts between |rows| rows of the whole, |pitch| apart, and parts whose rows are dense: part k has
-// ends[k] - ends[k - 1] elements of each row, from starts[k] on. Kernels concat_<bytes>, which
-// write the whole, or with |splits| the parts.
+// Parts of |rows| rows of the whole, which are |pitch| apart: part k has ends[k] - ends[k - 1]
+// elements of each row, from starts[k] on; its own rows are pitches[k] apart. Kernels
+// concat_<bytes>, which write the whole, or with |splits| the parts.
 typedef struct carnot_cuda_concat_params {
   void* parts[CARNOT_CUDA_CONCAT_PARTS];
   void* whole;
   long long rows, pitch;
-  int starts[CARNOT_CUDA_CONCAT_PARTS], ends[CARNOT_CUDA_CONCAT_PARTS];
+  int starts[CARNOT_CUDA_CONCAT_PARTS], ends[CARNOT_CUDA_CONCAT_PARTS],
+      pitches[CARNOT_CUDA_CONCAT_PARTS];
   int count, splits;
 } carnot_cuda_concat_params;
 

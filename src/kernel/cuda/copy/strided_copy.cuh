@@ -49,8 +49,8 @@ DEVICE void concat(const carnot_cuda_concat_params& p) {
     else
       low = middle + 1;
   }
-  const int begin = low ? p.ends[low - 1] : 0, length = p.ends[low] - begin;
-  T* part = (T*)p.parts[low] + row * length + (at - begin);
+  const int begin = low ? p.ends[low - 1] : 0;
+  T* part = (T*)p.parts[low] + row * p.pitches[low] + (at - begin);
   T* whole = (T*)p.whole + row * p.pitch + p.starts[low] + (at - begin);
   if (p.splits)
     *part = *whole;

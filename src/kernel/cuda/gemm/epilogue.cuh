@@ -36,16 +36,18 @@ struct gemm_epilogue {
   enum { FORMS = 1 };
   half8 bias;  // of the thread's columns
   half8 *to, *residuals;
-  int filters, activation;  // filters / 8
+  int filters, pitch;  // vectors of eight
+  int activation;
   i64 rows;
   f32 low, high;
 
   DEVICE_ONLY void keep(const carnot_cuda_gemm_tile_params& p) {
     to = (half8*)p.y, residuals = (half8*)p.residual;
-    filters = p.filters / 8, activation = p.activation, rows = p.rows, low = p.low, high = p.high;
+    filters = p.filters / 8, pitch = p.pitch / 8, activation = p.activation, rows = p.rows;
+    low = p.low, high = p.high;
     asm volatile(""
-                 : "+l"(to), "+l"(residuals), "+r"(filters), "+r"(activation), "+l"(rows),
-                   "+f"(low), "+f"(high));
+                 : "+l"(to), "+l"(residuals), "+r"(filters), "+r"(pitch), "+r"(activation),
+                   "+l"(rows), "+f"(low), "+f"(high));
   }
   DEVICE_ONLY void read_bias(const carnot_cuda_gemm_tile_params& p, int n) {
     bias = {};
@@ -62,7 +64,7 @@ struct gemm_epilogue {
     if (!has(row, n)) return;
     for (int e = 0; e < 8; e++) v[e] += half8_at<T>(bias, e) + half8_at<T>(residual, e);
     if (activation) activate8(activation, low, high, v);
-    pack<T>(to, row * filters + n, v);
+    pack<T>(to, row * pitch + n, v);
   }
 };
 

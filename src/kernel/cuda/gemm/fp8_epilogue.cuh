@@ -60,7 +60,7 @@ struct fp8_epilogue : gemm_epilogue<H> {
     if (!this->has(row, n)) return;
     for (int e = 0; e < 8; e++) v[e] = fmaf(v[e], scale[e], shift[e]) + half8_at<H>(residual, e);
     if (this->activation) activate8(this->activation, this->low, this->high, v);
-    store8<Y>::of(this->to, row * this->filters + n, v, factor);
+    store8<Y>::of(this->to, row * this->pitch + n, v, factor);
   }
 };
 

@@ -59,7 +59,7 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
             v[k] = lo(hi(v[k] + half8_at<H>(mine.residual[i], k), p.gemm.low), p.gemm.high);
         }
         if (GATE) gate8(v, p.c);
-        if (has(i, g)) store8<Y>::of(p.gemm.y, piece(i, g), v, p.gemm.factor);
+        if (has(i, g)) store8<Y>::of(p.gemm.y, this->result(i, g), v, p.gemm.factor);
       }
     }
   }

@@ -174,11 +174,16 @@ struct gemm_pingpong {
   }
 
   // Of each 32 columns a lane has vectors of eight columns in four rows.
-  i64 first;            // its first piece in the results
+  i64 first;            // its first piece in dense results
   int rows, n, pieces;  // rows and vectors from there to the ends; vectors of a row
   DEVICE_ONLY int below(int i) { return i % 2 * 8 + i / 2 * 64; }
   DEVICE_ONLY bool has(int i, int g) { return below(i) < rows && g * 4 < n; }
   DEVICE_ONLY i64 piece(int i, int g) { return first + (below(i) * pieces + g * 4); }
+  // In y, whose rows may be apart. The row is computed here: registers are few.
+  DEVICE_ONLY i64 result(int i, int g) {
+    i64 row = p.gemm.rows - rows + below(i);
+    return piece(i, g) + row * (p.gemm.pitch / 8 - pieces);
+  }
   DEVICE_ONLY void aim(place at) {
     int lane = threadIdx.x % 32, column = at.n / 8 + lane % 4;
     i64 row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;

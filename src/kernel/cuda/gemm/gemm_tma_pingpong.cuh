@@ -90,7 +90,7 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
           y.two[k] = mma<T>::pair(v[2 * k], v[2 * k + 1]);
           if (!GATE) y.two[k] = mma<T>::clamp(y.two[k], low, high);
         }
-        if (has(i, g)) ((half8*)p.gemm.y)[piece(i, g)] = y;
+        if (has(i, g)) ((half8*)p.gemm.y)[this->result(i, g)] = y;
       }
     }
   }
