@@ -5,7 +5,7 @@
 #include "kernel/cuda/common/activation.h"
 
 // NHWC depthwise convolution of 16-bit floats, weights [taps, channels]; eight channels per
-// thread.
+// thread, or two.
 typedef struct carnot_cuda_depthwise_params {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;
