@@ -308,6 +308,26 @@ def channels_inside(channels: int, side: int) -> onnx.ModelProto:
     return net.model(net.add("Conv", y, net.weight(8, channels, 3, 3, scale=channels**-0.5), net.weight(8)))
 
 
+def two_orders(batch: int, channels: int, side: int) -> onnx.ModelProto:
+    """Sums of a convolution's result and of a product over its channels, stored channels last, with their pixels in rows."""
+    net = Net(x=[batch, 3, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    y = net.add("Conv", y, net.weight(channels, channels, 3, 3, scale=0.3 * channels**-0.5), pads=[1, 1, 1, 1])
+    pixels = side * (side + 1)
+    rows = net.add("Reshape", y, net.constant(np.array([batch, channels, pixels])))
+    mixed_rows = net.add("MatMul", rows, net.weight(pixels, pixels, scale=pixels**-0.5))
+    added = net.add("Mul", net.add("Add", rows, mixed_rows), net.weight(1, channels, 1))
+    turned = net.add("Transpose", added, perm=[0, 2, 1])
+    return net.model(net.add("MatMul", turned, net.weight(channels, 24, scale=channels**-0.5)))
+
+
+def broadcast(*dims: int) -> onnx.ModelProto:
+    """[a, b, c, d] plus [1, b, 1, d], and times [a, 1, c, 1]: axes that do not join."""
+    a, b, c, d = dims
+    net = Net(x=[a, b, c, d], s=[a, 1, c, 1])
+    return net.model(net.add("Mul", net.add("Add", "x", net.weight(1, b, 1, d)), "s"))
+
+
 def mixed(*dims: int) -> onnx.ModelProto:
     """A pointwise chain through comparisons, bool and integers, away from the thresholds."""
     net = Net(x=[*dims], mask=[*dims])
