@@ -164,8 +164,31 @@ DEVICE void resize_two(const line& row, const line& column, const half8* x, int 
     for (int e = 0; e < 8; e++) sum[e] += w * v[e];
   }
 }
-// Planes of any type in row-major order, one element a thread, some rows; the last two axes change.
-DEVICE void resize_planes(const carnot_cuda_resize_params& p, i64 item) {
+// How a kernel reads and writes elements: 16-bit floats with float32 sums, or any type with
+// float64.
+template <class T>
+struct plane_halves {
+  typedef f32 sum;
+  static DEVICE_ONLY f32 read(const carnot_cuda_resize_params& p, i64 at) {
+    return load(((const T*)p.io.in[0])[at]);
+  }
+  static DEVICE_ONLY void write(const carnot_cuda_resize_params& p, i64 at, f32 v) {
+    ((T*)p.io.out[0])[at] = store_as<T>::of(v);
+  }
+};
+struct plane_any {
+  typedef f64 sum;
+  static DEVICE_ONLY f64 read(const carnot_cuda_resize_params& p, i64 at) {
+    return real_of(p.io.in_type[0], p.io.in[0], at);
+  }
+  static DEVICE_ONLY void write(const carnot_cuda_resize_params& p, i64 at, f64 v) {
+    store_any(p.io.out_type[0], p.io.out[0], at, v);
+  }
+};
+
+// Planes in row-major order, one element a thread, some rows; the last two axes change.
+template <class E>
+DEVICE void resize_planes_as(const carnot_cuda_resize_params& p, i64 item) {
   enum { ROWS = CARNOT_CUDA_RESIZE_ROWS };
   const int d = p.rank - 2;
   const u32 columns = (u32)p.out[d + 1], rows = (u32)p.out[d], groups = (rows + ROWS - 1) / ROWS,
@@ -176,15 +199,24 @@ DEVICE void resize_planes(const carnot_cuda_resize_params& p, i64 item) {
 #pragma unroll 1
   for (u32 row = first; row < first + ROWS && row < rows; row++) {
     const line down = line_of(p, d, (int)row);
-    f64 sum = 0;
+    typename E::sum sum = 0;
+#pragma unroll
     for (int k = 0; k < 4; k++) {
-      const f64 w = down.weight[k / 2] * across.weight[k % 2];
+      const auto w = (typename E::sum)(down.weight[k / 2] * across.weight[k % 2]);
       const i64 place = from + (i64)down.at[k / 2] * p.in[d + 1] + across.at[k % 2];
-      if (w != 0) sum += w * real_of(p.io.in_type[0], p.io.in[0], place);
+      if (w != 0) sum += w * E::read(p, place);
     }
-    if (down.outside || across.outside) sum = p.extrapolation;
-    store_any(p.io.out_type[0], p.io.out[0], ((i64)plane * rows + row) * columns + column, sum);
+    if (down.outside || across.outside) sum = (typename E::sum)p.extrapolation;
+    E::write(p, ((i64)plane * rows + row) * columns + column, sum);
   }
+}
+DEVICE void resize_planes(const carnot_cuda_resize_params& p, i64 item) {
+  if (p.io.in_type[0] == CARNOT_CUDA_F16)
+    resize_planes_as<plane_halves<f16>>(p, item);
+  else if (p.io.in_type[0] == CARNOT_CUDA_BF16)
+    resize_planes_as<plane_halves<bf16>>(p, item);
+  else
+    resize_planes_as<plane_any>(p, item);
 }
 
 // Channels-last pictures, as above, for nearest and linear interpolation without antialiasing, some
