@@ -321,6 +321,35 @@ def two_orders(batch: int, channels: int, side: int) -> onnx.ModelProto:
     return net.model(net.add("MatMul", turned, net.weight(channels, 24, scale=channels**-0.5)))
 
 
+def window_attention(images: int, count: int, length: int, heads: int, size: int, cosine: bool) -> onnx.ModelProto:
+    """Attention in |count| shifted windows of each image: a bias of each head, and a mask of each window. |cosine|: queries and
+    keys have the length 1, scores a scale of each head."""
+    width, rng = heads * size, np.random.default_rng(5)
+    net = Net(x=[images * count, length, width])
+
+    def rows() -> str:
+        y = net.add("MatMul", "x", net.weight(width, width, scale=width**-0.5))
+        y = net.add("Reshape", y, net.constant(np.array([images * count, length, heads, size])))
+        return net.add("Transpose", y, perm=[0, 2, 1, 3])
+
+    q, k, v = rows(), rows(), rows()
+    if cosine:
+        last = net.constant(np.array([-1], np.int64))
+        q, k = (net.add("Div", y, net.add("ReduceL2", y, last, keepdims=1)) for y in (q, k))
+    scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    scale = rng.uniform(1, 8, (1, heads, 1, 1)) if cosine else size**-0.5
+    scores = net.add("Mul", scores, net.constant(np.asarray(scale, np.float32)))
+    scores = net.add("Add", scores, net.weight(1, heads, length, length))
+    mask = np.where(rng.random((1, count, 1, length, length)) < 0.3, np.float32(-100), np.float32(0))
+    mask[..., 0] = 0
+    scores = net.add("Reshape", scores, net.constant(np.array([images, count, heads, length, length])))
+    scores = net.add("Add", scores, net.constant(mask))
+    scores = net.add("Reshape", scores, net.constant(np.array([images * count, heads, length, length])))
+    y = net.add("MatMul", net.add("Softmax", scores, axis=-1), v)
+    y = net.add("Reshape", net.add("Transpose", y, perm=[0, 2, 1, 3]), net.constant(np.array([images * count, length, width])))
+    return net.model(net.add("MatMul", y, net.weight(width, 16, scale=width**-0.5)))
+
+
 def broadcast(*dims: int) -> onnx.ModelProto:
     """[a, b, c, d] plus [1, b, 1, d], and times [a, 1, c, 1]: axes that do not join."""
     a, b, c, d = dims

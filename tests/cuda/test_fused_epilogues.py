@@ -32,6 +32,7 @@ from networks import (
     shifted_windows,
     squeezed,
     two_orders,
+    window_attention,
     windows,
 )
 
@@ -91,6 +92,13 @@ HALF = [
     *cases("feed forward", feed_forward, "cuda_", FEED_FORWARD),
     *cases("heads", heads, "cuda_attention", HEADS),
     *cases("packed", packed, "cuda_attention", [(3, 19, 4, 16), (1, 70, 3, 64), (2, 5, 2, 40)]),
+    *cases(
+        "windows",
+        window_attention,
+        "cuda_attention",
+        [(1, 4, 9, 2, 16, False), (3, 4, 49, 3, 32, False), (2, 3, 16, 2, 32, True)],
+        ("cuda_softmax",),
+    ),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM),
     Case("group norm of 36 channels", functools.partial(group_norm, 2, 36, 3, 1, False), "cuda_norm"),
     *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
