@@ -36,12 +36,79 @@ static bool survives(const narrower* n, const carnot_value* value, carnot_dtype 
   return true;
 }
 
+// Whether |node| adds input |i|, a constant mask, to scores in front of a softmax: its numbers
+// beyond float16 close keys, and every query has an open key. The weights of closed keys are zero
+// with the lowest float16 as well.
+static bool adds_closing_mask(const narrower* n, const carnot_node* node, int i) {
+  const carnot_node* next = carnot_only_user(node->outputs[0]);
+  const carnot_value* value = node->inputs[i];
+  const carnot_tensor* t = value->constant ? &value->constant->tensor : NULL;
+  if (!carnot_node_is_fn(node, CARNOT_FN_ADD) || !next || next->op != CARNOT_OP_SOFTMAX || !t ||
+      !t->data || t->rank < 2 || t->dims[t->rank - 1] < 1 || n->options->refit)
+    return false;
+  const int64_t axis = carnot_attr_int(carnot_node_row(next), &next->attrs, "axis"),
+                keys = t->dims[t->rank - 1];
+  if (axis != -1 && axis != next->inputs[0]->type.rank - 1) return false;
+  const size_t count = (size_t)carnot_tensor_count(t);
+  const float* x = t->data;
+  for (size_t row = 0; row < count; row += (size_t)keys) {
+    bool is_open = false;
+    for (size_t k = row; k < row + (size_t)keys; k++) {
+      if (!(x[k] <= 65504)) return false;
+      is_open |= x[k] > -1e4f;
+    }
+    if (!is_open) return false;
+  }
+  return true;
+}
+
+// The mask with the lowest float16 in place of numbers below it, one for all layers.
+static carnot_status* narrow_mask(narrower* n, carnot_node* node, int i, carnot_dtype to) {
+  carnot_value *mask = node->inputs[i], *known = carnot_cast_cache_find(&n->cache, mask);
+  if (known) {
+    carnot_node_set_input(node, i, known);
+    return NULL;
+  }
+  carnot_tensor t = mask->constant->tensor;
+  const float* x = t.data;
+  const size_t count = (size_t)carnot_tensor_count(&t);
+  uint16_t* y = CARNOT_NEW_ARRAY(&node->block->graph->arena, uint16_t, count);
+  CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
+  for (size_t k = 0; k < count; k++)
+    carnot_store_f64(to, y, k, x[k] < -65504 ? -65504 : (double)x[k]);
+  t.dtype = to, t.data = y;
+  known = carnot_graph_constant(node->block, NULL, &t);
+  CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
+  if (mask->id < n->cache.count) n->cache.of[mask->id] = known;
+  carnot_node_set_input(node, i, known);
+  return NULL;
+}
+
 static bool is_constant_input(const carnot_node* node, int i) {
   return node->inputs[i] && node->inputs[i]->constant != NULL;
 }
 
+// A sum of a few numbers, which has the range of as many additions.
+static bool sums_few(const carnot_node* node) {
+  enum { kFew = 16 };
+  const carnot_type* x = &node->inputs[0]->type;
+  int64_t axes[CARNOT_MAX_RANK], count = 1;
+  const int axis_count =
+      node->input_count > 1 ? carnot_value_ints(node->inputs[1], axes, CARNOT_MAX_RANK) : -1;
+  if (!carnot_attr_is(carnot_node_row(node), &node->attrs, "fn", "sum") || axis_count < 1)
+    return false;
+  for (int i = 0; i < axis_count; i++) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + x->rank : axes[i];
+    if (axis < 0 || axis >= x->rank) return false;
+    if (!carnot_sym_is_const(x->dims[axis]) || x->dims[axis].bits > kFew) return false;
+    count *= x->dims[axis].bits;
+  }
+  return count <= kFew;
+}
+
 static bool reduction_keeps_range(const carnot_node* node) {
   const carnot_op_row* row = carnot_node_row(node);
+  if (sums_few(node)) return true;
   return carnot_attr_is(row, &node->attrs, "fn", "mean") ||
          carnot_attr_is(row, &node->attrs, "fn", "max") ||
          carnot_attr_is(row, &node->attrs, "fn", "min");
@@ -74,7 +141,8 @@ static carnot_dtype type_for(const narrower* n, const carnot_node* node) {
   bool half = to == CARNOT_DTYPE_F16 || to == CARNOT_DTYPE_BF16;
   if (!half || node->output_count < 1 || !gains(n, node)) return CARNOT_DTYPE_INVALID;
   for (int i = 0; i < node->input_count; i++)
-    if (is_narrowed(node, i) && !survives(n, node->inputs[i], to)) return CARNOT_DTYPE_INVALID;
+    if (is_narrowed(node, i) && !survives(n, node->inputs[i], to) && !adds_closing_mask(n, node, i))
+      return CARNOT_DTYPE_INVALID;
   for (int i = 0; i < node->output_count; i++) {
     const carnot_value* value = node->outputs[i];
     if (i > 0 && is_f32(value) && node->op != CARNOT_OP_SPLIT) return CARNOT_DTYPE_INVALID;
@@ -98,6 +166,8 @@ static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype t
       CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
   CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
   for (int i = 0; i < node->input_count; i++) {
+    if (is_narrowed(node, i) && !survives(n, node->inputs[i], to))
+      CARNOT_TRY(narrow_mask(n, node, i, to));
     carnot_value* value = inputs[i] = node->inputs[i];
     if (!is_narrowed(node, i)) continue;
     if (is_mask(node, value) && !carnot_cast_cache_find(&n->cache, value))

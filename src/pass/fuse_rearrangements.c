@@ -279,6 +279,18 @@ static bool signs_of(carnot_block* block, const int64_t* numbers, const carnot_v
 
 // ---- the gather ----
 
+// How many images are moved alike, along the first axis of both; the numbers of the first say all.
+static int64_t images_of(const int64_t* numbers, const carnot_value* source,
+                         const carnot_value* result) {
+  const int64_t count = count_of(result), sources = count_of(source);
+  if (source->type.rank < 2 || result->type.rank < 2 || !count) return 1;
+  const int64_t images = result->type.dims[0].bits, each = count / images, apart = sources / images;
+  if (source->type.dims[0].bits != images) return 1;
+  for (int64_t i = each; i < count; i++)
+    if (place(numbers[i]) != place(numbers[i - each]) + apart) return 1;
+  return images;
+}
+
 static carnot_value* emit_indices(carnot_emitter* e, const int64_t* numbers, int64_t rows,
                                   int64_t length) {
   carnot_tensor t = {.dtype = CARNOT_DTYPE_I32, .rank = 1, .dims = {rows}};
@@ -291,16 +303,18 @@ static carnot_value* emit_indices(carnot_emitter* e, const int64_t* numbers, int
 static carnot_status* replace(carnot_value* source, carnot_value* result, const int64_t* numbers) {
   carnot_node* at = result->producer;
   carnot_value* signs;
-  const int64_t count = count_of(result), sources = count_of(source),
-                length = row_length(numbers, count, sources);
+  const int64_t images = images_of(numbers, source, result), count = count_of(result) / images,
+                sources = count_of(source) / images, length = row_length(numbers, count, sources);
   if (count / length > kMostRows || !signs_of(at->block, numbers, result, &signs)) return NULL;
-  const int64_t rows[2] = {sources / length, length};
+  const int64_t shape[3] = {images, sources / length, length},
+                *rows = images > 1 ? shape : shape + 1;
+  const int axis = images > 1;
   int64_t dims[CARNOT_MAX_RANK];
   for (int d = 0; d < result->type.rank; d++) dims[d] = result->type.dims[d].bits;
   carnot_emitter e = {.at = at};
   carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, &at->block->graph->arena, "axis", 0);
-  carnot_value* inputs[2] = {carnot_emit_reshape(&e, source, rows, length > 1 ? 2 : 1),
+  carnot_attrs_set_int(&attrs, &at->block->graph->arena, "axis", axis);
+  carnot_value* inputs[2] = {carnot_emit_reshape(&e, source, rows, axis + (length > 1 ? 2 : 1)),
                              emit_indices(&e, numbers, count / length, length)};
   carnot_value* value = carnot_emit(&e, CARNOT_OP_GATHER, &attrs, inputs, 2);
   value = carnot_emit_reshape(&e, value, dims, result->type.rank);

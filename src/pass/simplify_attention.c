@@ -5,6 +5,9 @@
 //   reshape(x w) + b  ->  reshape(x w + reshape(b)), where the reshape splits the last dimension
 // And joins the two terms of shifted windows, of which one is added to scores grouped by image:
 //   softmax(reshape(reshape(s + b) + m))  ->  softmax(s + (b + reshape(m))),  b and m constant
+// And multiplies queries by what scores of a head are multiplied by, as cosine attention is
+// written:
+//   (q k^T) * c  ->  (q * c) k^T,  c a constant of one number a head
 #include "pass/emit.h"
 
 // c + s rounds to c for |s| below 1e20 in FP32 and wider.
@@ -101,13 +104,40 @@ static carnot_status* move_bias(carnot_node* add, int at) {
 
 // ---- shifted windows ----
 
-// |node| puts a dimension of 1 in front: all windows are of one image.
-static bool groups_one_image(const carnot_node* node) {
+// How many images' windows |node| groups, by a dimension in front; 0 for another reshape.
+static int64_t grouped_images(const carnot_node* node) {
   const carnot_type *x = &node->inputs[0]->type, *y = &node->outputs[0]->type;
-  if (!carnot_is_ranked(node->inputs[0]) || y->rank != x->rank + 1 || !carnot_sym_is(y->dims[0], 1))
-    return false;
-  for (int d = 0; d < x->rank; d++)
-    if (!carnot_sym_same(x->dims[d], y->dims[d + 1])) return false;
+  if (!carnot_is_ranked(node->inputs[0]) || y->rank != x->rank + 1 || x->rank < 1) return 0;
+  for (int d = 1; d < x->rank; d++)
+    if (!carnot_sym_same(x->dims[d], y->dims[d + 1])) return 0;
+  if (carnot_sym_is(y->dims[0], 1)) return carnot_sym_same(x->dims[0], y->dims[1]);
+  const bool known = carnot_sym_is_const(x->dims[0]) && carnot_sym_is_const(y->dims[0]) &&
+                     carnot_sym_is_const(y->dims[1]);
+  return known && x->dims[0].bits == y->dims[0].bits * y->dims[1].bits ? y->dims[0].bits : 0;
+}
+
+// The mask [1, windows, ..] of one image as [images * windows, ..].
+static carnot_value* for_images(carnot_emitter* e, carnot_value* mask, int64_t images) {
+  if (images == 1) return carnot_emit_squeeze(e, mask, 0);
+  int64_t dims[CARNOT_MAX_RANK + 1];
+  const int rank = mask->type.rank;
+  for (int d = 0; d < rank; d++) dims[d] = mask->type.dims[d].bits;
+  dims[0] = images;
+  carnot_value* parts[2] = {mask, carnot_emit_ints(e, dims, rank)};
+  carnot_value* all = carnot_emit(e, CARNOT_OP_EXPAND, NULL, parts, 2);
+  dims[1] *= images;
+  return carnot_emit_reshape(e, all, dims + 1, rank - 1);
+}
+
+// Elements of both terms of all images, which become one constant.
+enum { kMostOfMask = 1 << 22 };
+static bool is_moderate(const carnot_value* scores) {
+  int64_t count = 1;
+  for (int d = 0; d < scores->type.rank; d++) {
+    if (!carnot_sym_is_const(scores->type.dims[d])) return false;
+    count *= carnot_max_i64(1, scores->type.dims[d].bits);
+    if (count > kMostOfMask) return false;
+  }
   return true;
 }
 
@@ -115,10 +145,12 @@ static bool is_one_image(const carnot_value* mask, int rank) {
   return mask->constant && mask->type.rank == rank && carnot_sym_is(mask->type.dims[0], 1);
 }
 
-static carnot_status* join_masks(carnot_node* add, int at) {
+static carnot_status* join_masks(carnot_node* add, int at, const carnot_pass_options* options) {
   carnot_node* reshape = add->inputs[at]->producer;
-  if (!reshape || reshape->op != CARNOT_OP_RESHAPE || reshape->block != add->block ||
-      carnot_only_user(reshape->outputs[0]) != add || !groups_one_image(reshape) ||
+  if (!reshape || reshape->op != CARNOT_OP_RESHAPE) return NULL;
+  const int64_t images = grouped_images(reshape);
+  if (reshape->block != add->block || carnot_only_user(reshape->outputs[0]) != add || !images ||
+      (images > 1 && (!options->device || !is_moderate(reshape->inputs[0]))) ||
       !is_one_image(add->inputs[1 - at], reshape->outputs[0]->type.rank) ||
       !carnot_same_dims(&add->outputs[0]->type, &reshape->outputs[0]->type))
     return NULL;
@@ -133,12 +165,47 @@ static carnot_status* join_masks(carnot_node* add, int at) {
       !carnot_same_dims(&first->inputs[1 - bias]->type, &first->outputs[0]->type))
     return NULL;
   carnot_emitter e = {.at = add};
-  carnot_value* mask = carnot_emit_squeeze(&e, add->inputs[1 - at], 0);
+  carnot_value* mask = for_images(&e, add->inputs[1 - at], images);
   carnot_value* terms = carnot_emit_binary(&e, CARNOT_FN_ADD, first->inputs[bias], mask);
   e.name = add->name;
   carnot_value* y = carnot_emit_binary(&e, CARNOT_FN_ADD, first->inputs[1 - bias], terms);
   if (!y) return e.status;
   carnot_value_replace(last->outputs[0], y);
+  return NULL;
+}
+
+// ---- scales of heads ----
+
+// One number for each head, or more, but not for rows and columns of the scores.
+static bool is_of_matrices(const carnot_value* scale, int rank) {
+  const carnot_type* t = &scale->type;
+  double number;
+  return scale->constant && carnot_is_ranked(scale) && t->rank > 2 && t->rank <= rank &&
+         carnot_sym_is(t->dims[t->rank - 1], 1) && carnot_sym_is(t->dims[t->rank - 2], 1) &&
+         !carnot_value_scalar(scale, &number);
+}
+
+static carnot_status* move_scale(carnot_node* mul, int at) {
+  carnot_node *product = mul->inputs[at]->producer, *reader = carnot_only_user(mul->outputs[0]);
+  carnot_value* scale = mul->inputs[1 - at];
+  if (!product || product->op != CARNOT_OP_MATMUL || product->block != mul->block ||
+      carnot_only_user(product->outputs[0]) != mul || product->inputs[0]->constant ||
+      product->inputs[1]->constant || !reader ||
+      !(reader->op == CARNOT_OP_SOFTMAX || carnot_node_is_fn(reader, CARNOT_FN_ADD)))
+    return NULL;
+  const carnot_type *q = &product->inputs[0]->type, *y = &product->outputs[0]->type;
+  if (!carnot_is_ranked(product->inputs[0]) || !is_of_matrices(scale, y->rank) ||
+      q->rank != y->rank || !carnot_same_dims(y, &mul->outputs[0]->type))
+    return NULL;
+  for (int d = 0; d + 2 < y->rank; d++)
+    if (!carnot_sym_same(q->dims[d], y->dims[d])) return NULL;
+  carnot_emitter e = {.at = product};
+  e.name = mul->name;
+  carnot_value* scaled = carnot_emit_binary(&e, CARNOT_FN_MUL, product->inputs[0], scale);
+  if (!scaled) return e.status;
+  carnot_node_set_input(product, 0, scaled);
+  carnot_value_replace(mul->outputs[0], product->outputs[0]);
+  carnot_node_remove(mul);
   return NULL;
 }
 
@@ -149,8 +216,10 @@ static carnot_status* visit(carnot_block* block, void* user) {
       CARNOT_TRY(write_mask(node, user));
     } else if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
       const int at = node->inputs[0]->constant ? 1 : 0;
-      CARNOT_TRY(join_masks(node, at));
+      CARNOT_TRY(join_masks(node, at, user));
       CARNOT_TRY(move_bias(node, at));
+    } else if (carnot_node_is_fn(node, CARNOT_FN_MUL)) {
+      CARNOT_TRY(move_scale(node, node->inputs[0]->constant ? 1 : 0));
     }
   }
   return NULL;

@@ -27,6 +27,7 @@ typedef struct node {
   void *dst, *src;
   size_t bytes;
   const host_kernel* kernel;
+  unsigned cluster[3], asked[3];  // of an executable graph, and as its kernel was recorded
   char params[kParamBytes];
 } node;
 struct CUgraph_st {
@@ -190,6 +191,8 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   const host_kernel* previous = NULL;
   for (size_t i = 0; i < g->count; i++) {
     const node* n = &g->nodes[i];
+    // On a device such a kernel waits for ever.
+    if (memcmp(n->cluster, n->asked, sizeof(n->asked)) != 0) return CUDA_ERROR_LAUNCH_FAILED;
     if (n->kernel) pass_time(n->kernel, previous ? previous : n->kernel);
     if (n->kernel) previous = n->kernel;
     if (n->kernel)
@@ -199,12 +202,30 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   }
   return CUDA_SUCCESS;
 }
-// Like the driver, refuses another number of nodes.
+// Like the driver, refuses another number of nodes, and keeps the cluster of a node whose new
+// kernel has none.
 EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo* r) {
   (void)r;
   struct CUgraph_st* held = (void*)e;
   if (held->count != g->count) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  memcpy(held, g, sizeof(*g));
+  for (size_t i = 0; i < g->count; i++) {
+    unsigned cluster[3];
+    memcpy(cluster, held->nodes[i].cluster, sizeof(cluster));
+    held->nodes[i] = g->nodes[i];
+    if (!g->nodes[i].cluster[0]) memcpy(held->nodes[i].cluster, cluster, sizeof(cluster));
+  }
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphGetNodes(CUgraph g, CUgraphNode* nodes, size_t* n) {
+  for (size_t i = 0; nodes && i < g->count; i++) nodes[i] = (CUgraphNode)(void*)&g->nodes[i];
+  return *n = g->count, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode n, CUkernelNodeAttrID a,
+                                              CUkernelNodeAttrValue* v) {
+  const node* of = (const void*)n;
+  (void)a;
+  v->clusterDim.x = of->cluster[0], v->clusterDim.y = of->cluster[1];
+  v->clusterDim.z = of->cluster[2];
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
@@ -221,7 +242,9 @@ EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph g, const CUgraphNode* a, co
   return (void)g, (void)a, (void)b, (void)e, (void)n, CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphNodeGetType(CUgraphNode n, CUgraphNodeType* t) {
-  return (void)n, *t = CU_GRAPH_NODE_TYPE_EMPTY, CUDA_SUCCESS;
+  const node* of = (const void*)n;
+  *t = of->kernel ? CU_GRAPH_NODE_TYPE_KERNEL : CU_GRAPH_NODE_TYPE_MEMCPY;
+  return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS* p) {
   return (void)n, (void)p, CUDA_ERROR_INVALID_VALUE;
@@ -248,12 +271,16 @@ EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
   return *ms = (float)((b->us - a->us) * 1e-3), CUDA_SUCCESS;
 }
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** p, void** x) {
-  (void)c, (void)x;
+  (void)x;
   const host_kernel* kernel = (const host_kernel*)(const void*)f;
   if (!g_recording) return kernel->run(p[0], kFar), CUDA_SUCCESS;
   if (g_recording->count == kNodes) return CUDA_ERROR_OUT_OF_MEMORY;
   node* n = &g_recording->nodes[g_recording->count++];
   *n = (node){.kernel = kernel};
+  for (unsigned i = 0; i < c->numAttrs; i++)
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      memcpy(n->cluster, &c->attrs[i].value.clusterDim, sizeof(n->cluster));
+  memcpy(n->asked, n->cluster, sizeof(n->asked));
   memcpy(n->params, p[0], kernel->param_bytes);
   return CUDA_SUCCESS;
 }

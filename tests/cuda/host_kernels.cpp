@@ -146,6 +146,14 @@ static void run_depthwise(const void* given, unsigned long long far) {
       depthwise<T>(p);
   }
 }
+template <class T>
+static void run_depthwise_pairs(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_depthwise_params>(given, far);
+  for (i64 i = 0; i < p.count * 4 + 100; i++) {  // a result or more a thread
+    blockIdx.x = (unsigned)i;
+    depthwise_pairs<T>(p);
+  }
+}
 #define HOST_DEPTHWISE(T, KERNEL, STEP, SPAN)                                                     \
   HOST_KERNEL(depthwise_##KERNEL##_##STEP##_##SPAN##_##T, (run_depthwise<T, KERNEL, STEP, SPAN>), \
               carnot_cuda_depthwise_params)
@@ -317,14 +325,15 @@ static void run_implicit_gemm(carnot_cuda_gemm_tile_params p, unsigned long long
   for (i64 m = 0; m < p.rows; m++)
     for (int n = 0; n < p.filters; n++) {
       i64 column = m % p.out_columns, row = m / p.out_columns % p.out_rows,
-          image = m / p.out_columns / p.out_rows;
+          image = m / p.out_columns / p.out_rows,
+          first = p.group_filters ? n / p.group_filters * p.channels : 0;
       f64 sum = bias ? load(bias[n]) : 0;
       for (int k = 0; k < p.depth; k++) {
         int tap = k / p.channels;
         i64 y = row * p.step[0] - p.begin[0] + tap / p.kernel_columns * p.dilation[0],
             c = column * p.step[1] - p.begin[1] + tap % p.kernel_columns * p.dilation[1];
         if (y < 0 || y >= p.in_rows || c < 0 || c >= p.in_columns) continue;
-        i64 at = ((image * p.in_rows + y) * p.in_columns + c) * p.pixel + k % p.channels;
+        i64 at = ((image * p.in_rows + y) * p.in_columns + c) * p.pixel + first + k % p.channels;
         sum += (f64)load(x[at]) * load(w[(i64)n * p.depth + k]);
       }
       if (residual) sum += load(residual[m * p.filters + n]);
@@ -744,7 +753,8 @@ static void run_pool_nhwc(const void* given, unsigned long long far) {
   HOST_KERNEL(squeeze_excite_##T, run_squeeze_excite<T>, carnot_cuda_squeeze_excite_params) \
   HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
-  HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)
+  HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)     \
+  HOST_KERNEL(depthwise_pairs_##T, run_depthwise_pairs<T>, carnot_cuda_depthwise_params)
 
 // The packed weight of filter |f| (conv_small_channels.cuh).
 template <class T>

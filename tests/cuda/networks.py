@@ -308,6 +308,55 @@ def channels_inside(channels: int, side: int) -> onnx.ModelProto:
     return net.model(net.add("Conv", y, net.weight(8, channels, 3, 3, scale=channels**-0.5), net.weight(8)))
 
 
+def two_orders(batch: int, channels: int, side: int) -> onnx.ModelProto:
+    """Sums of a convolution's result and of a product over its channels, stored channels last, with their pixels in rows."""
+    net = Net(x=[batch, 3, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    y = net.add("Conv", y, net.weight(channels, channels, 3, 3, scale=0.3 * channels**-0.5), pads=[1, 1, 1, 1])
+    pixels = side * (side + 1)
+    rows = net.add("Reshape", y, net.constant(np.array([batch, channels, pixels])))
+    mixed_rows = net.add("MatMul", rows, net.weight(pixels, pixels, scale=pixels**-0.5))
+    added = net.add("Mul", net.add("Add", rows, mixed_rows), net.weight(1, channels, 1))
+    turned = net.add("Transpose", added, perm=[0, 2, 1])
+    return net.model(net.add("MatMul", turned, net.weight(channels, 24, scale=channels**-0.5)))
+
+
+def window_attention(images: int, count: int, length: int, heads: int, size: int, cosine: bool) -> onnx.ModelProto:
+    """Attention in |count| shifted windows of each image: a bias of each head, and a mask of each window. |cosine|: queries and
+    keys have the length 1, scores a scale of each head."""
+    width, rng = heads * size, np.random.default_rng(5)
+    net = Net(x=[images * count, length, width])
+
+    def rows() -> str:
+        y = net.add("MatMul", "x", net.weight(width, width, scale=width**-0.5))
+        y = net.add("Reshape", y, net.constant(np.array([images * count, length, heads, size])))
+        return net.add("Transpose", y, perm=[0, 2, 1, 3])
+
+    q, k, v = rows(), rows(), rows()
+    if cosine:
+        last = net.constant(np.array([-1], np.int64))
+        q, k = (net.add("Div", y, net.add("ReduceL2", y, last, keepdims=1)) for y in (q, k))
+    scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    scale = rng.uniform(1, 8, (1, heads, 1, 1)) if cosine else size**-0.5
+    scores = net.add("Mul", scores, net.constant(np.asarray(scale, np.float32)))
+    scores = net.add("Add", scores, net.weight(1, heads, length, length))
+    mask = np.where(rng.random((1, count, 1, length, length)) < 0.3, np.float32(-100), np.float32(0))
+    mask[..., 0] = 0
+    scores = net.add("Reshape", scores, net.constant(np.array([images, count, heads, length, length])))
+    scores = net.add("Add", scores, net.constant(mask))
+    scores = net.add("Reshape", scores, net.constant(np.array([images * count, heads, length, length])))
+    y = net.add("MatMul", net.add("Softmax", scores, axis=-1), v)
+    y = net.add("Reshape", net.add("Transpose", y, perm=[0, 2, 1, 3]), net.constant(np.array([images * count, length, width])))
+    return net.model(net.add("MatMul", y, net.weight(width, 16, scale=width**-0.5)))
+
+
+def broadcast(*dims: int) -> onnx.ModelProto:
+    """[a, b, c, d] plus [1, b, 1, d], and times [a, 1, c, 1]: axes that do not join."""
+    a, b, c, d = dims
+    net = Net(x=[a, b, c, d], s=[a, 1, c, 1])
+    return net.model(net.add("Mul", net.add("Add", "x", net.weight(1, b, 1, d)), "s"))
+
+
 def mixed(*dims: int) -> onnx.ModelProto:
     """A pointwise chain through comparisons, bool and integers, away from the thresholds."""
     net = Net(x=[*dims], mask=[*dims])

@@ -18,11 +18,16 @@ ALONE = "gemm_multistage_64x64=2:2,gemm_multistage_64x32=2.2:2.2"
 BEHIND = "gemm_multistage_64x64=2:5,gemm_multistage_64x32=2.2:2.2"
 
 
-def network(scale: float = 1 / 8) -> onnx.ModelProto:
+# The first shares the depth of a 3x3 window over the blocks of a cluster, the second has no clusters.
+WITH_CLUSTERS = ["cuda_gemm_multistage_64x64", "cuda_gemm_tma_64x64"]
+BEHIND_WITH_CLUSTERS = "gemm_multistage_64x64=2:5,gemm_tma_64x64=2.2:2.2"
+
+
+def network(scale: float = 1 / 8, kernel: int = 1) -> onnx.ModelProto:
     net = Net(x=[1, 64, 7, 7])
     y = "x"
     for _ in range(3):
-        y = net.add("Conv", y, net.weight(64, 64, 1, 1, scale=scale), net.weight(64))
+        y = net.add("Conv", y, net.weight(64, 64, kernel, kernel, scale=scale), net.weight(64), pads=[kernel // 2] * 4)
         y = net.add("GroupNormalization", y, net.weight(64), net.weight(64), num_groups=8)
     return net.model(y)
 
@@ -31,12 +36,12 @@ class Builder:
     """Builds the network with dictated kernel times, and reads the engine."""
 
     def __init__(self, device: Device, folder: pathlib.Path) -> None:
-        self.device, self.folder = device, folder
+        self.device, self.folder, self.tiles = device, folder, TILES
         self.model, self.cache, self.plan = folder / "net.onnx", folder / "times", folder / "net.plan"
         onnx.save(network(), self.model)
 
     def run(self, *arguments: object, times: str = ALONE) -> str:
-        tactics = ",".join([*TILES, "cuda_group_norm"])
+        tactics = ",".join([*self.tiles, "cuda_group_norm"])
         done = self.device.run(*arguments, CARNOT_FAKE_TIMES=times, CARNOT_CUDA_TACTICS=tactics)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -52,7 +57,7 @@ class Builder:
     def tactics(self) -> list[str]:
         """Of the convolutions in the last engine."""
         layers = json.loads(self.run("inspect", self.plan, "--json"))["Layers"]
-        return [layer["TacticName"] for layer in layers if layer["TacticName"] in TILES]
+        return [layer["TacticName"] for layer in layers if layer["TacticName"] in self.tiles]
 
 
 @pytest.fixture
@@ -82,6 +87,14 @@ def test_level_2_times_no_engine(builder: Builder) -> None:
 def test_faster_in_the_engine_is_taken_by_equal_layers_together(builder: Builder) -> None:
     builder.build(BEHIND)
     assert builder.tactics() == [TILES[1]] * 3
+
+
+def test_a_kernel_without_clusters_takes_the_place_of_one_with_them(builder: Builder) -> None:
+    """The graph is recorded anew: an update would leave the clusters of the old kernel to the new one."""
+    builder.tiles = WITH_CLUSTERS
+    onnx.save(network(1 / 24, 3), builder.model)
+    builder.build(BEHIND_WITH_CLUSTERS)
+    assert builder.tactics()[1:] == [WITH_CLUSTERS[1]] * 2  # the first has another kernel before it
 
 
 def test_the_inspector_tells_why(builder: Builder) -> None:

@@ -14,6 +14,7 @@ from harness import HALF_TYPES, LIMITS, Case, Device, compare
 from networks import (
     attention,
     branches,
+    broadcast,
     channels_inside,
     depthwise,
     depthwise_sequence,
@@ -30,6 +31,8 @@ from networks import (
     selected_heads,
     shifted_windows,
     squeezed,
+    two_orders,
+    window_attention,
     windows,
 )
 
@@ -62,6 +65,7 @@ DEPTHWISE = [  # several results per thread in the last ones, on any device in t
     *[(1, 32, 3, 1, 17, "relu6"), (3, 24, 5, 2, 14, "silu"), (2, 8, 3, 2, 9, "HardSwish"), (1, 96, 7, 1, 7, "Relu")],
     *[(2, 40, 3, 1, 5, ""), (2, 96, 3, 1, 30, "Relu"), (3, 72, 3, 2, 39, "silu"), (1, 64, 5, 1, 30, "HardSwish")],
     *[(3, 64, 5, 2, 41, "relu6"), (8, 96, 3, 1, 80, "Sigmoid")],
+    *[(2, 54, 3, 1, 13, "relu6"), (2, 22, 3, 2, 18, ""), (1, 162, (3, 1), 1, 9, "silu", 2)],  # channels in pairs
 ]
 # By tiles: channels that fill no block, pictures of one tile and of several, windows of any rows.
 DEPTHWISE_TILES = [
@@ -88,6 +92,13 @@ HALF = [
     *cases("feed forward", feed_forward, "cuda_", FEED_FORWARD),
     *cases("heads", heads, "cuda_attention", HEADS),
     *cases("packed", packed, "cuda_attention", [(3, 19, 4, 16), (1, 70, 3, 64), (2, 5, 2, 40)]),
+    *cases(
+        "windows",
+        window_attention,
+        "cuda_attention",
+        [(1, 4, 9, 2, 16, False), (3, 4, 49, 3, 32, False), (2, 3, 16, 2, 32, True)],
+        ("cuda_softmax",),
+    ),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM),
     Case("group norm of 36 channels", functools.partial(group_norm, 2, 36, 3, 1, False), "cuda_norm"),
     *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
@@ -131,6 +142,8 @@ WINDOWS = [
     ("AveragePool", 12, 9, {"kernel_shape": [2, 2], "strides": [2, 2]}),
 ]
 ALL_TYPES = [
+    *cases("two orders", two_orders, "cuda_pointwise", [(2, 40, 5), (3, 72, 11), (1, 24, 19)]),
+    *cases("broadcast", broadcast, "cuda_pointwise", [(4, 7, 3, 49), (2, 16, 3, 6), (8, 64, 3, 2401)]),
     *cases("mixed types", mixed, "cuda_pointwise", [(2, 3, 37), (4, 5, 6, 7), (129,), (8, 1, 260)], ("cuda_cast",)),
     *[Case(f"{c[0]} of pixels {c[1:]}", functools.partial(pooled, *c), "cuda_reduce", COPIES) for c in POOLED],
     *[Case(f"{c[0]} {c[1:]}", functools.partial(reduced, *c), "cuda_reduce") for c in REDUCED],

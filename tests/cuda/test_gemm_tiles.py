@@ -46,12 +46,14 @@ def convolution(
     dilation: int,
     activation: str,
     residual: bool,
+    groups: int = 1,
 ) -> onnx.ModelProto:
     net = Net(x=[batch, 3, side, side + 2])
     x = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
-    scale = (channels * kernel * kernel) ** -0.5
-    same = dict(strides=[step, step], pads=[kernel // 2 * dilation] * 4, dilations=[dilation, dilation])
-    y = net.add("Conv", x, net.weight(filters, channels, kernel, kernel, scale=scale), net.weight(filters), **same)
+    read = channels // groups
+    scale = (read * kernel * kernel) ** -0.5
+    same = dict(strides=[step, step], pads=[kernel // 2 * dilation] * 4, dilations=[dilation, dilation], group=groups)
+    y = net.add("Conv", x, net.weight(filters, read, kernel, kernel, scale=scale), net.weight(filters), **same)
     if residual:
         z = net.add("Conv", "x", net.weight(filters, 3, 1, 1), net.weight(filters), strides=[step, step])
         y = net.add("Add", y, z)
@@ -102,6 +104,7 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
         (rows + 5, 64 * 9 + 8, wide, "", True, False),
         (2 * rows, 64, wide, "Sigmoid", False, True),
         (3 * rows + 1, 2048, columns, "Relu", True, False),
+        (2 * rows + 3, 72, columns - 1, "Gelu", True, False),
     ]
     if kind == MULTISTAGE:
         return gemms, [
@@ -109,12 +112,20 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
             (1, 128, columns, side, 3, 1, 2, "silu", True),
             (3, 40, wide, side, 3, 2, 1, "HardSwish", False),
             (1, 8, columns, side, 1, 1, 1, "Relu", True),
+            (1, 3 * columns, 3 * columns, side, 3, 1, 1, "silu", True, 3),  # a group is a tile
+            (2, 3 * columns // 2, 3 * columns // 2, side, 3, 2, 1, "relu6", False, 3 * columns // 8),  # groups of four share one
+            (1, 64, 6 * columns + 48, side, 3, 1, 1, "", False, 2),  # a group has a part of a tile
+            (1, 24, columns - 5, side, 3, 1, 1, "Relu", True),  # filters that are no eights
         ]
     convolutions = [  # input channels by 64
         (1, 64, wide, side, 3, 1, 1, "relu6", False),
         (1, 128, columns, side, 3, 1, 2, "silu", True),
         (3, 64, wide, side, 3, 2, 1, "HardSwish", False),
         (2, 64, wide, side, 1, 2, 1, "", True),
+    ]
+    convolutions += [
+        (2, 64, columns + 16, side, 3, 1, 1, "silu", True, 4),  # groups as one
+        (2, 64, columns - 3, side, 3, 1, 1, "Relu", True),  # filters that are no eights
     ]
     if not is_stand_in():  # more tiles than multiprocessors
         convolutions += [(rows // 16, 128, 2 * columns, 50, 3, 1, 1, "", True)]

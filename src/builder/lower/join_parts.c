@@ -104,7 +104,7 @@ static bool is_dense_part(const carnot_lowering* l, const join* where,
   return where->dense;
 }
 
-// Rows of the part and of the memory that it is in begin at multiples of |kRowAlign|.
+// Rows of the part and of the memory that it is in begin and end at multiples of |kRowAlign|.
 static bool has_aligned_rows(const carnot_lowering* l, const join* where,
                              const carnot_plan_step* concat, uint32_t part) {
   int64_t offset = 0;
@@ -116,8 +116,10 @@ static bool has_aligned_rows(const carnot_lowering* l, const join* where,
   uint32_t root = where->whole;
   while (l->values[root].plan.storage == CARNOT_STORAGE_SUBVIEW) root = l->values[root].plan.index;
   const carnot_value_builder* r = &l->values[root];
-  const carnot_sym pitch = r->from->type.dims[where->axis];
-  return carnot_sym_is_const(pitch) && offset * element_of(r) % kRowAlign == 0 &&
+  const carnot_sym pitch = r->from->type.dims[where->axis],
+                   own = l->values[concat->inputs[part]].from->type.dims[where->axis];
+  return carnot_sym_is_const(pitch) && carnot_sym_is_const(own) &&
+         own.bits * element_of(r) % kRowAlign == 0 && offset * element_of(r) % kRowAlign == 0 &&
          pitch.bits * element_of(r) % kRowAlign == 0;
 }
 
@@ -140,8 +142,7 @@ static bool may_lie_apart(const joiner* j, const join* where, const carnot_plan_
   const int rank = l->values[where->whole].from->type.rank;
   if (!writes_apart(l, j->producers[value])) return false;
   if (format->memory != CARNOT_MEMORY_DEVICE)
-    return j->reads[value] == 1 && j->producers[value]->variant_count == 1 &&
-           (format->layout == CARNOT_LAYOUT_ROW_MAJOR || where->axis == 1);
+    return j->reads[value] == 1 && (format->layout == CARNOT_LAYOUT_ROW_MAJOR || where->axis == 1);
   return j->pitched_reads[value] == j->reads[value] &&
          is_innermost(format->layout, rank, where->axis) &&
          has_aligned_rows(l, where, concat, part);

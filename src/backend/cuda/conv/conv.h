@@ -68,9 +68,10 @@ carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const c
 carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cuda_conv_cast* cast,
                                          void* workspace, void** x) CARNOT_MUST_USE;
 
-// Packs weights [K,C,taps] of 16-bit floats as [K,taps,C], the next constant of |out|.
-carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* weights,
-                                     carnot_prepared* out) CARNOT_MUST_USE;
+// Packs weights [K,C,taps] of 16-bit floats as [K,taps,C], the next constant of |out|. |joined| of
+// the |groups| groups become one, of |joined| C channels: what a filter does not read is zero.
+carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* weights, int64_t groups,
+                                     int64_t joined, carnot_prepared* out) CARNOT_MUST_USE;
 // Packs them in the order of conv_small_channels.cuh, for |chunks| chunks of 32 filters:
 // |offsets[step][lane & 3][4]| are offsets in the weights of a filter, -1 for a zero.
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* weights, int chunks,

@@ -362,7 +362,7 @@ static carnot_status* cudnn_prepare(const carnot_problem* problem, carnot_prepar
   out->params = params;
   out->param_bytes = sizeof(cudnn_params);
   if (half) {
-    CARNOT_TRY(carnot_cuda_conv_pack(&problem->inputs[c.weights], out));
+    CARNOT_TRY(carnot_cuda_conv_pack(&problem->inputs[c.weights], 1, 1, out));
     out->packed_inputs = 1ull << c.weights;
   }
   return carnot_cuda_chain_prepare(problem, &c.chain, dtype, out);

@@ -1,20 +1,28 @@
 // Packed convolution weights: [K,taps,C], and chunks of 32 filters in the order of
 // conv_small_channels.cuh.
+#include <string.h>
+
 #include "backend/cuda/conv/conv.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 
-carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* w, carnot_prepared* out) {
-  int64_t k = w->dims[0], c = w->dims[1], taps = carnot_dims_count(w->dims + 2, w->rank - 2);
+carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* w, int64_t groups, int64_t joined,
+                                     carnot_prepared* out) {
+  int64_t k = w->dims[0], c = w->dims[1], taps = carnot_dims_count(w->dims + 2, w->rank - 2),
+          wide = c * joined;
   void* memory;
-  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(k * c * taps), 2, "packed weights", &memory));
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(k * wide * taps), 2, "packed weights", &memory));
   const uint16_t* from = w->tensor->data;
   uint16_t* to = memory;
-  for (int64_t i = 0; i < k; i++)
-    for (int64_t t = 0; t < taps; t++)
-      for (int64_t j = 0; j < c; j++) *to++ = from[(i * c + j) * taps + t];
-  out->constants[out->constant_count].packing = "krsc f16";
+  memset(to, 0, (size_t)(k * wide * taps) * 2);
+  for (int64_t i = 0; i < k; i++) {
+    int64_t block = i / (k / groups) % joined;  // among the joined groups
+    for (int64_t t = 0; t < taps; t++, to += wide)
+      for (int64_t j = 0; j < c; j++) to[block * c + j] = from[(i * c + j) * taps + t];
+  }
+  out->constants[out->constant_count].packing =
+      joined == 1 ? "krsc f16" : "krsc f16, groups joined";
   out->constants[out->constant_count].data = memory;
-  out->constants[out->constant_count++].bytes = (size_t)(k * c * taps) * 2;
+  out->constants[out->constant_count++].bytes = (size_t)(k * wide * taps) * 2;
   return NULL;
 }
 

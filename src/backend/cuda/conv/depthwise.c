@@ -26,11 +26,11 @@ const char* carnot_cuda_depthwise_read(carnot_problem* problem, carnot_cuda_conv
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
                                      carnot_dtype_name(x->format.dtype));
   int64_t groups = out->problem.group;
-  if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
+  if (groups != w->dims[0] || w->dims[1] != 1 || groups % 2 || x->dims[1] != groups)
     return carnot_cuda_reject_reason(
         reason, size,
         "%lld groups, %lld filters of %lld channels; takes one filter of one channel per group, "
-        "and a multiple of 8 groups",
+        "and an even number of groups",
         (long long)groups, (long long)w->dims[0], (long long)w->dims[1]);
   carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
@@ -78,7 +78,8 @@ static carnot_cuda_kernel_id span_kernel(int kernel, int step, int span, carnot_
 }
 
 // Square kernels of 3 and 5 have specialized kernels, with several results per thread where all
-// multiprocessors still have enough threads.
+// multiprocessors still have enough threads. Other windows, and channels that are no eights, are
+// computed in pairs of channels.
 static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
                                     depthwise_state* s) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
@@ -88,7 +89,13 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
                p->step[0] == p->step[1] && p->step[0] <= 2 && p->dilation[0] == 1 &&
                p->dilation[1] == 1;
   s->threads = p->count;
-  if (usual) {
+  if (p->channels % 8 || (!usual && p->columns >= CARNOT_CUDA_DEPTHWISE_SPAN)) {
+    s->threads = p->count ? (int64_t)p->images * p->rows * (p->channels / 2) *
+                                carnot_ceildiv(p->columns, CARNOT_CUDA_DEPTHWISE_SPAN)
+                          : 0;
+    kernel = dtype == CARNOT_DTYPE_F16 ? CARNOT_CUDA_KERNEL_depthwise_pairs_f16
+                                       : CARNOT_CUDA_KERNEL_depthwise_pairs_bf16;
+  } else if (usual) {
     int span = p->columns >= 4 && p->count > 4 * 1024ll * cuda->base.multiprocessor_count ? 4 : 1;
     s->threads = p->count / p->columns * carnot_ceildiv(p->columns, span);
     kernel = span_kernel(p->kernel[0], p->step[0], span, dtype);
@@ -111,7 +118,7 @@ carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &t));
   int64_t count = carnot_dims_count(y->dims, y->rank);
   CARNOT_CHECK((x->rank == 4 || x->rank == 3) && carnot_cuda_is_half(x->format.dtype) &&
-                   t.channels == t.filters && t.channels % 8 == 0 && w->dims[0] == t.filters &&
+                   t.channels == t.filters && t.channels % 2 == 0 && w->dims[0] == t.filters &&
                    w->dims[1] == 1 &&
                    step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
                    count < (int64_t)UINT32_MAX && carnot_cuda_row_pitch(x, true) &&
@@ -123,7 +130,7 @@ carnot_status* carnot_cuda_depthwise_shape(const carnot_step_view* step,
   *out_bias = c.bias;
   // Of a sequence |t| has one row; here it is an image of one column: windows have any rows.
   const int rows = x->rank == 3 ? 2 : 1, columns = x->rank == 3 ? 1 : 2, axes[2] = {rows, columns};
-  *out = (carnot_cuda_depthwise_params){.count = count / 8,
+  *out = (carnot_cuda_depthwise_params){.count = carnot_ceildiv(count, 8),
                                         .images = (unsigned)t.n,
                                         .channels = (int)t.channels,
                                         .x_pitch = (int)carnot_cuda_row_pitch(x, true),

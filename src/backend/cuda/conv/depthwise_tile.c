@@ -72,6 +72,9 @@ static const char* tile_reject(carnot_problem* problem, char* reason, size_t siz
   const char* why = carnot_cuda_depthwise_read(problem, &c, reason, size);
   if (why) return why;
   const carnot_sliding_window* t = &c.problem.window;
+  if (c.problem.group % 8)
+    return carnot_cuda_reject_reason(reason, size, "%lld channels, takes eights",
+                                     (long long)c.problem.group);
   if (t->rank == 1) return NULL;  // one column
   const int64_t columns = problem->inputs[c.weights].dims[3];
   if (t->dilations[1] != 1 ||
@@ -94,8 +97,9 @@ static carnot_status* tile_configure(const carnot_step_view* step, const carnot_
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_cuda_depthwise_shape(step, inputs, outputs, p, &s->bias, &s->chain));
   const carnot_cuda_kernel_id kernel = kernel_of(p->kernel[1], p->step[1], inputs[0].format.dtype);
-  CARNOT_CHECK(kernel != CARNOT_CUDA_KERNEL_NONE && p->dilation[1] == 1, UNSUPPORTED,
-               "no kernel for %d columns of step %d", p->kernel[1], p->step[1]);
+  CARNOT_CHECK(kernel != CARNOT_CUDA_KERNEL_NONE && p->dilation[1] == 1 && p->channels % 8 == 0,
+               UNSUPPORTED, "no kernel for %d columns of step %d and %d channels", p->kernel[1],
+               p->step[1], p->channels);
   CARNOT_TRY(carnot_cuda_kernel(cuda, kernel, &s->function));
   CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->function));
   return p->count ? choose_tile(cuda, s) : NULL;

@@ -1,4 +1,4 @@
-// DepthToSpace and the slice of rows and columns behind it as one region, as transposed
+// DepthToSpace, alone or with the slice of rows and columns behind it as one region, as transposed
 // convolutions are written (pass/decompose_conv_transpose.c).
 #include "backend/cuda/common/generic.h"
 #include "backend/cuda/copy/strided_copy.h"
@@ -12,13 +12,14 @@ _Static_assert(sizeof(crop_state) <= CARNOT_STATE_BYTES, "the state has its size
 
 static const char* depth_to_space_crop_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_region* r = problem->region;
-  if (r->node_count != 2 || r->nodes[0].op != CARNOT_OP_DEPTH_TO_SPACE ||
-      r->nodes[1].op != CARNOT_OP_SLICE)
+  const bool crops = r->node_count == 2;
+  if (r->nodes[0].op != CARNOT_OP_DEPTH_TO_SPACE || r->node_count > 2 ||
+      (crops && r->nodes[1].op != CARNOT_OP_SLICE))
     return "";
-  if (r->nodes[1].inputs[0] != r->nodes[0].outputs[0] || r->nodes[0].inputs[0] != 0 ||
+  if ((crops && r->nodes[1].inputs[0] != r->nodes[0].outputs[0]) || r->nodes[0].inputs[0] != 0 ||
       problem->output_count != 1 || problem->inputs[0].rank != 4)
     return "not a slice of what is shuffled";
-  carnot_cuda_keep_on_host(problem, 1);
+  if (crops) carnot_cuda_keep_on_host(problem, 1);
   problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
@@ -101,7 +102,7 @@ static carnot_status* depth_to_space_crop_shape(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   *s = (crop_state){.params.io.together = 1};
   CARNOT_TRY(carnot_cuda_check_copy(&inputs[0], &outputs[0]));
-  CARNOT_TRY(read_crop(step, inputs, s->params.crop));
+  if (step->region->node_count == 2) CARNOT_TRY(read_crop(step, inputs, s->params.crop));
   CARNOT_TRY(set_geometry(step, &inputs[0], &outputs[0], &s->params));
   widen(&s->params, carnot_cuda_bytes(&inputs[0]));
   const carnot_cuda_depth_to_space_crop_params* p = &s->params;

@@ -25,6 +25,22 @@ static const char* pad_reject(carnot_problem* problem, char* reason, size_t size
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
+// Elements of a last axis that is not padded are copied two at a time, and so on up to 8 bytes.
+static int widen(const carnot_operand* x, carnot_cuda_pad_params* p) {
+  const int last = p->rank - 1;
+  int bytes = carnot_cuda_bytes(x);
+  if (last < 0 || p->src[last] != 1 || p->begin[last] || p->dims[last] != p->size[last])
+    return bytes;
+  while (bytes < 8 && p->dims[last] % 2 == 0) {
+    for (int d = 0; d < last; d++)
+      if (p->src[d] % 2) return bytes;
+    for (int d = 0; d < last; d++) p->src[d] /= 2;
+    p->dims[last] /= 2, p->size[last] /= 2, p->count /= 2;
+    bytes *= 2;
+  }
+  return bytes;
+}
+
 static carnot_status* pad_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                 const carnot_operand* outputs, void* state,
                                 size_t* out_workspace_bytes) {
@@ -61,7 +77,8 @@ static carnot_status* pad_shape(const carnot_step_view* step, const carnot_opera
                                                [2] = CARNOT_CUDA_KERNEL_pad_2,
                                                [4] = CARNOT_CUDA_KERNEL_pad_4,
                                                [8] = CARNOT_CUDA_KERNEL_pad_8};
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), kPad[carnot_cuda_bytes(x)], &s->function);
+  s->params.value_bytes = carnot_cuda_bytes(x);
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), kPad[widen(x, &s->params)], &s->function);
 }
 
 static carnot_status* pad_run(const carnot_step_view* step, void* state,

@@ -65,7 +65,10 @@
     (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, size_t))            \
   X(cuGraphRemoveDependencies_v2,                                                                 \
     (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, size_t))            \
+  X(cuGraphGetNodes, (CUgraph, CUgraphNode*, size_t*))                                            \
   X(cuGraphNodeGetType, (CUgraphNode, CUgraphNodeType*))                                          \
+  X(cuGraphKernelNodeGetAttribute,                                                                \
+    (CUgraphNode, CUkernelNodeAttrID, CUkernelNodeAttrValue*))                                    \
   X(cuGraphKernelNodeGetParams_v2, (CUgraphNode, CUDA_KERNEL_NODE_PARAMS*))                       \
   X(cuEventCreate, (CUevent*, unsigned))                                                          \
   X(cuEventDestroy_v2, (CUevent))                                                                 \

@@ -3,9 +3,11 @@
 
 #include "backend/cuda/driver/backend.h"
 #include "backend/cuda/driver/cuda.h"
+#include "base/hash.h"
 
 struct carnot_device_graph {
   CUgraphExec exec;
+  uint64_t clusters;  // hash_clusters of what it was made from
 };
 
 static carnot_cuda* device_of(carnot_stream* stream) { return carnot_cuda_of(stream->device); }
@@ -19,6 +21,33 @@ carnot_status* carnot_cuda_capture_begin(carnot_stream* stream) {
   s->records = true;
   s->lent = s->handle, s->handle = s->own;  // not every stream of a caller can be recorded
   return NULL;
+}
+
+// A hash of the cluster sizes of all kernels. An update of an executable graph keeps the size of a
+// node whose new kernel has none (seen with driver CUDA 13.0): that kernel's blocks then arrive at
+// barriers of each other and wait for ever.
+static carnot_status* hash_clusters(carnot_cuda* cuda, CUgraph graph, uint64_t* out) {
+  size_t count = 0;
+  *out = 0;
+  CARNOT_CUDA_TRY(cuda, cuGraphGetNodes(graph, NULL, &count));
+  void* memory;
+  CARNOT_TRY(carnot_calloc(count + 1, sizeof(CUgraphNode), "nodes of a graph", &memory));
+  CUgraphNode* nodes = memory;
+  carnot_status* status =
+      carnot_cuda_check(cuda, cuda->cuGraphGetNodes(graph, nodes, &count), "cuGraphGetNodes");
+  for (size_t i = 0; i < count && !status; i++) {
+    CUgraphNodeType type;
+    CUkernelNodeAttrValue value = {.clusterDim = {0}};
+    if (cuda->cuGraphNodeGetType(nodes[i], &type) || type != CU_GRAPH_NODE_TYPE_KERNEL ||
+        cuda->cuGraphKernelNodeGetAttribute(nodes[i], CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                            &value))
+      continue;
+    const unsigned size[4] = {(unsigned)i, value.clusterDim.x, value.clusterDim.y,
+                              value.clusterDim.z};
+    *out = carnot_hash(size, sizeof(size), *out);
+  }
+  free(memory);
+  return status;
 }
 
 static carnot_status* instantiate(carnot_cuda* cuda, CUgraph graph, carnot_device_graph** out) {
@@ -52,12 +81,16 @@ carnot_status* carnot_cuda_capture_end(carnot_stream* stream, carnot_device_grap
   carnot_status* status =
       carnot_cuda_check(cuda, cuda->cuStreamEndCapture(s->own, &recorded), "cuStreamEndCapture");
   if (!status) status = carnot_cuda_graph_fence_libraries(cuda, recorded);
+  uint64_t clusters = 0;
+  if (!status) status = hash_clusters(cuda, recorded, &clusters);
   CUgraphExecUpdateResultInfo why;
-  if (!status && old && cuda->cuGraphExecUpdate_v2(old->exec, recorded, &why) == CUDA_SUCCESS)
+  if (!status && old && old->clusters == clusters &&
+      cuda->cuGraphExecUpdate_v2(old->exec, recorded, &why) == CUDA_SUCCESS)
     *graph = old;
   else if (old)
     carnot_cuda_graph_destroy(stream, old);
   if (!status && !*graph) status = instantiate(cuda, recorded, graph);
+  if (!status) (*graph)->clusters = clusters;
   if (recorded) cuda->cuGraphDestroy(recorded);
   return status;
 }

@@ -59,11 +59,17 @@ carnot_status* carnot_cuda_multistage_allow_shared(carnot_cuda* cuda, CUfunction
 static const char* multistage_reject(carnot_problem* problem, char* reason, size_t size) {
   const multistage_config* config = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
-  const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
+  const char* why =
+      carnot_cuda_gemm_tile_reject(problem, config->tile.columns, &region, reason, size);
   if (why) return why;
   if (region.is_fp8) return "no kernel for FP8";
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
   return carnot_cuda_multistage_reject(&config->tile, region.rows, region.columns, reason, size);
+}
+
+static carnot_status* multistage_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  const multistage_config* config = problem->tactic->config;
+  return carnot_cuda_gemm_tile_prepare(problem, config->tile.columns, out);
 }
 
 static carnot_status* multistage_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -77,8 +83,9 @@ static carnot_status* multistage_shape(const carnot_step_view* step, const carno
   s->function = NULL;
   CARNOT_TRY(carnot_cuda_gemm_tile_shape(step, inputs, outputs, &s->step));
   carnot_cuda_gemm_tile_params* p = &s->step.params;
+  const int64_t each = p->group_filters ? p->group_filters : p->filters;
   int64_t down = carnot_ceildiv(p->rows, tile->rows),
-          across = carnot_ceildiv(p->filters, tile->columns),
+          across = carnot_ceildiv(each, tile->columns) * (p->filters / each),
           steps = carnot_ceildiv(p->depth, kDepth);
   p->prefetch = down <= 8;
   s->grid[0] = down * across, s->grid[1] = 1;

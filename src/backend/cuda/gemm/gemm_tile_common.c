@@ -56,16 +56,41 @@ static bool is_conv_rank(int rank) { return rank == 3 || rank == 4; }
 
 // ---- build ----
 
-static const char* reject_conv(carnot_problem* problem, const carnot_cuda_gemm_tile_region* p,
-                               char* reason, size_t size) {
-  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[p->weights];
+static int64_t groups_of(const carnot_problem* problem) {
   const carnot_plan_node* node = &problem->region->nodes[0];
+  return node->op == CARNOT_OP_CONV
+             ? carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group")
+             : 1;
+}
+
+// How many groups become one: as many as fill the columns of a tile (0: all), at least as many as
+// make channels and filters eights; 0: none do.
+static int64_t joined_of(const carnot_operand_desc* w, int64_t groups, int columns) {
+  int64_t found = 0;
+  for (int64_t j = 1; j <= groups; j++) {
+    int64_t filters = w->dims[0] / groups * j;
+    bool fits = groups % j == 0 && w->dims[1] * j % 8 == 0 && (groups == 1 || filters % 8 == 0);
+    if (fits && (!found || !columns || filters <= columns)) found = j;
+  }
+  return !columns && found != groups ? 0 : found;
+}
+
+static const char* reject_conv(carnot_problem* problem, int columns,
+                               carnot_cuda_gemm_tile_region* p, char* reason, size_t size) {
+  // More products with zeros than these cost more than a library's kernel.
+  enum { kMostJoined = 8 };
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[p->weights];
   if (!is_conv_rank(x->rank) || w->rank != x->rank)
     return carnot_cuda_reject_reason(reason, size, "rank %d, takes 3 and 4", x->rank);
-  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "groups";
-  if (w->dims[1] % 8 || w->dims[0] % 8)
-    return carnot_cuda_reject_reason(reason, size, "%lld channels to %lld, takes eights",
-                                     (long long)w->dims[1], (long long)w->dims[0]);
+  const int64_t groups = groups_of(problem);
+  if (groups < 1 || w->dims[0] % groups || (groups > 1 && w->dims[1] == 1))
+    return "groups of one channel";
+  const int64_t joined = joined_of(w, groups, columns);
+  if (!joined || (!columns && groups > kMostJoined))
+    return carnot_cuda_reject_reason(reason, size, "%lld channels to %lld in %lld groups%s",
+                                     (long long)(w->dims[1] * groups), (long long)w->dims[0],
+                                     (long long)groups, joined ? "" : ", takes eights");
+  p->columns = w->dims[0] / groups * joined, p->channels = w->dims[1] * joined;
   problem->inputs[0].format.layout = problem->outputs[0].format.layout =
       CARNOT_LAYOUT_CHANNELS_LAST;
   for (uint32_t i = 1; i < problem->input_count; i++)
@@ -78,9 +103,9 @@ static const char* reject_gemm(const carnot_problem* problem, const carnot_cuda_
                                char* reason, size_t size) {
   const carnot_operand_desc *x = &problem->inputs[p->x], *w = &problem->inputs[p->weights];
   if (w->rank != 2 || x->rank < 2) return "weights of other than two dimensions, or a vector";
-  if (w->dims[0] % 8 || w->dims[1] % 8)
-    return carnot_cuda_reject_reason(reason, size, "weights of %lldx%lld, takes eights",
-                                     (long long)w->dims[0], (long long)w->dims[1]);
+  if (x->dims[x->rank - 1] % 8)
+    return carnot_cuda_reject_reason(reason, size, "depth %lld, takes eights",
+                                     (long long)x->dims[x->rank - 1]);
   return NULL;
 }
 
@@ -91,8 +116,9 @@ static int64_t rows_of(const carnot_operand_desc* y, bool conv) {
   return rows;
 }
 
-const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
-                                         char* reason, size_t size) {
+const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, int columns,
+                                         carnot_cuda_gemm_tile_region* out, char* reason,
+                                         size_t size) {
   carnot_op op = problem->region->nodes[0].op;
   if (carnot_cuda_is_fp8_region(problem->region, problem->inputs, problem->input_count))
     return carnot_cuda_gemm_fp8_reject(problem, out, reason, size);
@@ -109,10 +135,9 @@ const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_ge
     return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   bool conv = op == CARNOT_OP_CONV;
-  why = conv ? reject_conv(problem, out, reason, size) : reject_gemm(problem, out, reason, size);
-  if (why) return why;
   out->rows = rows_of(y, conv), out->columns = y->dims[conv ? 1 : y->rank - 1];
-  return NULL;
+  return conv ? reject_conv(problem, columns, out, reason, size)
+              : reject_gemm(problem, out, reason, size);
 }
 
 // GEMM weights as [columns, depth].
@@ -134,7 +159,8 @@ static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
   return NULL;
 }
 
-carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carnot_prepared* out) {
+carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, int columns,
+                                             carnot_prepared* out) {
   if (carnot_cuda_is_fp8_region(problem->region, problem->inputs, problem->input_count))
     return carnot_cuda_gemm_fp8_prepare(problem, out);
   carnot_cuda_gemm_tile_region p;
@@ -148,7 +174,9 @@ carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carn
   out->param_bytes = sizeof(tile_params);
   out->packed_inputs = 1ull << p.weights;
   bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
-  CARNOT_TRY(conv ? carnot_cuda_conv_pack(&problem->inputs[p.weights], out)
+  const carnot_operand_desc* w = &problem->inputs[p.weights];
+  const int64_t groups = groups_of(problem);
+  CARNOT_TRY(conv ? carnot_cuda_conv_pack(w, groups, joined_of(w, groups, columns), out)
                   : pack_gemm(problem, p.weights, out));
   return carnot_cuda_chain_prepare(problem, &p.chain, problem->outputs[0].format.dtype, out);
 }
@@ -184,14 +212,26 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
                "a convolution of rank %d", x->rank);
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &v));
   *parts = of_conv(&c);
-  CARNOT_CHECK(w->dims[0] == v.filters && w->dims[1] == v.channels, INVALID_ARGUMENT,
-               "weights of %lld filters and %lld channels, not %lld and %lld",
-               (long long)w->dims[0], (long long)w->dims[1], (long long)v.filters,
-               (long long)v.channels);
+  const int64_t groups = c.problem.group;
+  CARNOT_CHECK(groups > 0 && w->dims[0] == v.filters && w->dims[1] * groups == v.channels &&
+                   v.filters > 0 && v.channels > 0 && v.filters % groups == 0,
+               INVALID_ARGUMENT,
+               "weights of %lld filters and %lld channels in %lld groups, not %lld and %lld",
+               (long long)w->dims[0], (long long)w->dims[1], (long long)groups,
+               (long long)v.filters, (long long)v.channels);
+  // What was packed says how many groups were joined.
+  const int64_t taps = v.kernel[1] * v.kernel[2],
+                channels = (int64_t)step->constant_bytes[0] / (2 * v.filters * taps),
+                joined = channels / w->dims[1];
+  CARNOT_CHECK(joined > 0 && channels == joined * w->dims[1] && groups % joined == 0 &&
+                   (groups == 1 || v.filters / groups * joined % 8 == 0),
+               INVALID_ARGUMENT, "packed weights of %lld channels for groups of %lld",
+               (long long)channels, (long long)w->dims[1]);
   *t = (carnot_cuda_gemm_tile_params){.rows = v.n * v.out[1] * v.out[2],
                                       .filters = (int)v.filters,
-                                      .depth = (int)(v.channels * v.kernel[1] * v.kernel[2]),
-                                      .channels = (int)v.channels,
+                                      .depth = (int)(channels * taps),
+                                      .group_filters = (int)(v.filters / groups * joined),
+                                      .channels = (int)channels,
                                       .pixel = (int)carnot_cuda_row_pitch(x, true),
                                       .pitch = (int)carnot_cuda_row_pitch(y, true),
                                       .in_rows = (int)v.in[1],
@@ -238,12 +278,14 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
   const carnot_operand* x = &inputs[p->x];
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
-  CARNOT_CHECK(
-      carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
-          t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX && t->pixel &&
-          t->pitch && step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
-      INVALID_ARGUMENT, "a GEMM of %lld rows with weights %dx%d, rows aligned and evenly apart",
-      (long long)t->rows, t->filters, t->depth);
+  // Filters that are no eights are stored one by one, row behind row.
+  CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
+                   t->channels % 8 == 0 && t->rows <= INT32_MAX && t->pixel && t->pitch &&
+                   (t->filters % 8 == 0 || t->pitch == t->filters) &&
+                   step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
+               INVALID_ARGUMENT,
+               "a GEMM of %lld rows with weights %dx%d, rows aligned and evenly apart",
+               (long long)t->rows, t->filters, t->depth);
   if (p->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* b = &inputs[p->bias];
     CARNOT_CHECK(carnot_dims_count(b->dims, b->rank) == t->filters &&

@@ -6,10 +6,12 @@
 
 #include "backend/cuda/gemm/gemm_tile_step.h"
 
-// NULL, or the reason; sets the layouts that the kernels read.
-const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
-                                         char* reason, size_t size);
-carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem,
+// NULL, or the reason; sets the layouts that the kernels read. |columns|: of a tile, which groups
+// of a convolution are joined to fill; 0: all groups become one.
+const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, int columns,
+                                         carnot_cuda_gemm_tile_region* out, char* reason,
+                                         size_t size);
+carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, int columns,
                                              carnot_prepared* out) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) CARNOT_MUST_USE;
 bool carnot_cuda_gemm_tile_uses_input(const carnot_step_view* step, uint32_t input);
@@ -23,8 +25,8 @@ void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_opera
 void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
                                 double* out_bytes);
 
-// A tactic by functions <kind>_reject, _shape and _run, whose config is a <kind>_config: the
-// further arguments are its members. |symbol| and |text| name the tactic.
+// A tactic by functions <kind>_reject, _prepare, _shape and _run, whose config is a <kind>_config:
+// the further arguments are its members. |symbol| and |text| name the tactic.
 #define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...) \
   const carnot_tactic carnot_cuda_##symbol##_##height##x##width = {          \
       .name = text "_" #height "x" #width,                                   \
@@ -35,7 +37,7 @@ void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops
       .pitched_inputs = 1,                                                   \
       .pitched_outputs = true,                                               \
       .reject = kind##_reject,                                               \
-      .prepare = carnot_cuda_gemm_tile_prepare,                              \
+      .prepare = kind##_prepare,                                             \
       .validate = carnot_cuda_gemm_tile_check,                               \
       .uses_input = carnot_cuda_gemm_tile_uses_input,                        \
       .configure = kind##_shape,                                             \

@@ -31,7 +31,8 @@ typedef struct carnot_cuda_gemm_tile_region {
   uint32_t x, weights, bias, residual;  // inputs of the step; NONE
   carnot_cuda_epilogue activation;
   carnot_cuda_chain chain;  // the rest
-  int64_t rows, columns;    // of the result, at build
+  int64_t rows, columns;    // of the result, at build; columns of a (joined) group
+  int64_t channels;         // of a (joined) group of a convolution, at build
   bool is_fp8;
 } carnot_cuda_gemm_tile_region;
 

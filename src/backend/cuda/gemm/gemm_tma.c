@@ -29,7 +29,7 @@ _Static_assert(sizeof(tma_state) <= CARNOT_STATE_BYTES, "the state has its size"
 static const char* tma_reject(carnot_problem* problem, char* reason, size_t size) {
   const tma_config* tile = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
-  const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
+  const char* why = carnot_cuda_gemm_tile_reject(problem, 0, &region, reason, size);
   if (why) return why;
   why = carnot_cuda_tma_reject(problem, &region, reason, size);
   if (why) return why;
@@ -83,6 +83,10 @@ static carnot_status* choose(carnot_cuda* cuda, const tma_config* tile, tma_stat
   s->grid[2] = 1;
   lay_out(tile, 1, kMostShared, s);
   return NULL;
+}
+
+static carnot_status* tma_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return carnot_cuda_gemm_tile_prepare(problem, 0, out);
 }
 
 static carnot_status* tma_shape(const carnot_step_view* step, const carnot_operand* inputs,

@@ -53,7 +53,7 @@ static const char* unfit(int activation, bool has_residual) {
 static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t size) {
   const pingpong_config* tile = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
-  const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
+  const char* why = carnot_cuda_gemm_tile_reject(problem, 0, &region, reason, size);
   if (!why) why = carnot_cuda_tma_reject(problem, &region, reason, size);
   if (!why) why = unfit((int)region.activation.kind, region.residual != CARNOT_PLAN_NONE);
   if (why) return why;
@@ -70,6 +70,10 @@ static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t
     return carnot_cuda_reject_reason(reason, size, "no size for %lldx%lld results",
                                      (long long)region.rows, (long long)region.columns);
   return NULL;
+}
+
+static carnot_status* pingpong_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return carnot_cuda_gemm_tile_prepare(problem, 0, out);
 }
 
 static carnot_status* pingpong_shape(const carnot_step_view* step, const carnot_operand* inputs,

@@ -16,9 +16,9 @@ const char* carnot_cuda_tma_reject(const carnot_problem* problem,
   if (cuda->major != 9 || cuda->minor) return "needs sm_90";
   const carnot_operand_desc* w = &problem->inputs[region->weights];
   if (problem->region->nodes[0].op != CARNOT_OP_CONV) return NULL;
-  if (w->dims[1] % kDepth)
+  if (region->channels % kDepth)
     return carnot_cuda_reject_reason(reason, size, "%lld channels, takes 64s",
-                                     (long long)w->dims[1]);
+                                     (long long)region->channels);
   if (!carnot_cuda_sliding_window_within(&problem->region->nodes[0], w, kMostReach, kMostStep))
     return "the window is too large";
   return NULL;
@@ -29,6 +29,7 @@ carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda, const carnot_cuda_
   int64_t reach = carnot_max_i64((int64_t)(t->taps / p->kernel_columns) * p->dilation[0],
                                  (int64_t)p->kernel_columns * p->dilation[1]);
   CARNOT_CHECK(cuda->major == 9 && (t->taps == 1 || p->channels % kDepth == 0) &&
+                   (!p->group_filters || p->group_filters == p->filters) &&
                    (t->taps == 1 || reach <= 2 * kMostReach),
                INVALID_ARGUMENT, "%d channels, windows over %lld elements on %s", p->channels,
                (long long)reach, cuda->base.arch);

@@ -10,11 +10,15 @@ static const carnot_cuda_kernel_id kSoftmax[CARNOT_DTYPE_COUNT] = {
 static const carnot_cuda_kernel_id kSoftmaxWarp[2][CARNOT_DTYPE_COUNT] = {
     {CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, softmax_warp_4)},
     {CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, softmax_warp_16)}};
+// Along an axis that is not the last.
+static const carnot_cuda_kernel_id kSoftmaxColumns[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, softmax_columns)};
+enum { kColumns = CARNOT_CUDA_SOFTMAX_COLUMNS, kMostColumnThreads = 1024 };
 enum { kShortRow = 32 * 4, kMostOfWarp = 32 * 16, kRowsOfBlock = 4 };
 
 typedef struct softmax_state {
   CUfunction function;
-  bool by_warp;
+  bool by_warp, by_columns;
   carnot_cuda_softmax_params params;
 } softmax_state;
 
@@ -47,8 +51,11 @@ static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_o
                                   .scale = 1,
                                   .log = norm.kind == CARNOT_NORM_LOG_SOFTMAX}};
   s->by_warp = e.inner == 1 && e.size <= kMostOfWarp && carnot_cuda_is_float(x->format.dtype);
+  s->by_columns = e.inner >= kColumns && carnot_cuda_is_float(x->format.dtype);
   return carnot_cuda_kernel_for(carnot_cuda_of_step(step),
-                                s->by_warp ? kSoftmaxWarp[e.size > kShortRow] : kSoftmax,
+                                s->by_warp      ? kSoftmaxWarp[e.size > kShortRow]
+                                : s->by_columns ? kSoftmaxColumns
+                                                : kSoftmax,
                                 x->format.dtype, &s->function);
 }
 
@@ -58,9 +65,16 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   softmax_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {
-      s->by_warp ? carnot_ceildiv(s->params.rows, kRowsOfBlock) : s->params.rows, 1, 1};
-  const unsigned threads = s->by_warp ? 32 * kRowsOfBlock : carnot_cuda_row_threads(s->params.size);
+  const carnot_cuda_softmax_params* p = &s->params;
+  const int64_t columns = p->inner ? p->rows / p->inner * carnot_ceildiv(p->inner, kColumns) : 0;
+  const int64_t grid[3] = {s->by_warp      ? carnot_ceildiv(p->rows, kRowsOfBlock)
+                           : s->by_columns ? columns
+                                           : p->rows,
+                           1, 1};
+  unsigned threads = s->by_warp ? 32 * kRowsOfBlock : carnot_cuda_row_threads(p->size);
+  if (s->by_columns)
+    threads = (unsigned)carnot_min_i64(
+        kMostColumnThreads, carnot_align_up((size_t)(p->size * kColumns), 32 * kColumns));
   return carnot_cuda_launch(step, s->function, grid, threads, &s->params);
 }
 

@@ -198,7 +198,41 @@ static bool is_aligned(const carnot_operand* t) {
   return (uintptr_t)t->data % (4 * (size_t)carnot_cuda_bytes(t)) == 0;
 }
 
-// Which of the three kernels serves, with its parameters.
+// The axis along which an operand is dense that is not dense along the last one, as the result is;
+// -1: there is none, or these axes are short.
+static int other_dense_axis(const axes* a) {
+  const int last = a->rank - 1;
+  if (a->rank < 2 || a->strides[0][last] != 1 || a->dims[last] < CARNOT_CUDA_CHAIN_WIDE) return -1;
+  for (int k = 1; k < a->operands; k++)
+    for (int d = 0; d < last; d++)
+      if (a->strides[k][d] == 1 && a->strides[k][last] > 1 && a->dims[d] >= CARNOT_CUDA_CHAIN_WIDE)
+        return d;
+  return -1;
+}
+
+static void set_axis(const axes* a, int from, int to, carnot_cuda_chain_state* out) {
+  struct carnot_cuda_chain_params* p = &out->params;
+  p->dims[to] = a->dims[from];
+  p->dst[to] = a->strides[0][from];
+  for (int k = 0; k < out->input_count; k++) p->src[k][to] = a->strides[k + 1][from];
+}
+
+// Axis |high| and the last one are those of the tiles, the others follow in their order.
+static const char* choose_tiles(const axes* a, int high, carnot_cuda_chain_state* out) {
+  struct carnot_cuda_chain_params* p = &out->params;
+  const int last = a->rank - 1;
+  set_axis(a, high, 0, out);
+  set_axis(a, last, 1, out);
+  p->rank = 2;
+  for (int d = 0; d < last; d++)
+    if (d != high) set_axis(a, d, p->rank++, out);
+  out->blocks = p->count / (a->dims[high] * a->dims[last]) *
+                carnot_ceildiv(a->dims[high], CARNOT_CUDA_CHAIN_HIGH) *
+                carnot_ceildiv(a->dims[last], CARNOT_CUDA_CHAIN_WIDE);
+  return "program_tiled";
+}
+
+// Which of the kernels serves, with its parameters.
 static const char* choose_kernel(const axes* a, const carnot_operand* const* from,
                                  const carnot_operand* outputs, carnot_cuda_chain_state* out) {
   struct carnot_cuda_chain_params* p = &out->params;
@@ -221,20 +255,19 @@ static const char* choose_kernel(const axes* a, const carnot_operand* const* fro
   for (int k = 0; k < out->output_count; k++) four = four && is_aligned(&outputs[k]);
   int64_t threads = flat && four ? p->count / 4 : p->count;
   out->blocks = carnot_ceildiv(threads, CARNOT_CUDA_THREADS);
-  for (int d = 0; d < a->rank && d < CARNOT_CUDA_CHAIN_RANK; d++) {
-    p->dims[d] = a->dims[d];
-    p->dst[d] = a->strides[0][d];
-    for (int k = 0; k < out->input_count; k++) p->src[k][d] = a->strides[k + 1][d];
-  }
+  const int high = flat || p->count >= INT32_MAX ? -1 : other_dense_axis(a);
+  if (high >= 0) return choose_tiles(a, high, out);
+  for (int d = 0; d < a->rank; d++) set_axis(a, d, d, out);
   p->rank = a->rank, p->last = 1;
-  out->any = !flat;
+  out->after = !flat;
   enum { kShort = 8 };
   if (!flat && a->rank > 1 && a->dims[a->rank - 1] <= kShort) {
     p->last = (int)a->dims[--p->rank];
     p->count /= p->last;
     out->blocks = carnot_ceildiv(p->count, CARNOT_CUDA_THREADS);
   }
-  return !flat ? "program_any" : four ? "program_four" : "program_flat";
+  if (flat) return four ? "program_four" : "program_flat";
+  return p->count < INT32_MAX ? "program_any" : "program_wide";
 }
 
 static const void* cubin_of(const carnot_step_view* step) {
@@ -300,6 +333,6 @@ carnot_status* carnot_cuda_chain_run(const carnot_step_view* step, carnot_cuda_c
         state->operand[k] == kOutput ? outputs[0].data : inputs[state->operand[k]].data;
   for (int k = 0; k < state->output_count; k++) state->params.y[k] = outputs[k].data;
   const int64_t grid[3] = {state->blocks, 1, 1};
-  return (state->any ? carnot_cuda_launch_after : carnot_cuda_launch)(
+  return (state->after ? carnot_cuda_launch_after : carnot_cuda_launch)(
       step, function, grid, CARNOT_CUDA_THREADS, &state->params);
 }

@@ -5,6 +5,9 @@
 #include "backend/cuda/common/tactic.h"
 
 enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 8 };
+// Tiles of programs over operands in two orders: elements along the result's dense axis, and along
+// the operand's.
+enum { CARNOT_CUDA_CHAIN_WIDE = 16, CARNOT_CUDA_CHAIN_HIGH = 64 };
 
 static inline bool carnot_cuda_is_quantization(carnot_op op) {
   return op == CARNOT_OP_QUANTIZE_LINEAR || op == CARNOT_OP_DEQUANTIZE_LINEAR;
@@ -44,7 +47,7 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
 typedef struct carnot_cuda_chain_state {
   carnot_cuda_program* program;
   int64_t blocks;
-  bool any;  // the program for any strides
+  bool after;  // it does not wait for the previous kernel by itself
   uint8_t
       operand[CARNOT_CUDA_CHAIN_INPUTS];  // of the step; 255: the current contents of the output
   uint8_t input_count, output_count;

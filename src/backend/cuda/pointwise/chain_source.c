@@ -1,5 +1,5 @@
 // CUDA C generated from a chain of pointwise nodes: one function over the operands of an element,
-// and three kernels that call it. 16-bit floats are computed in float32 and rounded where they are
+// and five kernels that call it. 16-bit floats are computed in float32 and rounded where they are
 // stored or cast.
 #include "backend/cuda/pointwise/chain_source.h"
 
@@ -171,39 +171,103 @@ static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
   put(w, "}\n");
 }
 
-// One element a thread, of operands in the order of the output or of operands of |any| strides.
-static void put_kernel_of_one(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types,
-                              bool any) {
-  uint32_t n = chain->input_count, m = chain->output_count;
-  // The program for any strides is launched after all before it: with wait_for_previous in it,
-  // NVRTC 13 gave code that read at wild addresses (bool operands of four axes, sm_90).
-  static const char* const kHeads[] = {
-      "program_flat(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
-      "threadIdx.x, to = TO;\n"
-      "  if (i >= p.count) return;\n",
-      "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + "
-      "threadIdx.x, to = 0, rest "
-      "= "
-      "i;\n  if (i >= p.count) return;\n  i64 at[10] = {0};\n"
-      "  for (int d = p.rank - 1; d >= 0; d--) {\n    i64 c = p.count < 0x7fffffff ? "
-      "(i64)((u32)rest "
-      "%% (u32)p.dims[d]) : rest %% p.dims[d];\n    rest = p.count < 0x7fffffff ? (i64)((u32)rest "
-      "/ "
-      "(u32)p.dims[d]) : rest / p.dims[d];\n    to += c * p.dst[d];\n"};
-  put(w, "extern \"C\" __global__ void ");
-  put(w, kHeads[any], 0);
-  for (uint32_t k = 0; any && k < n; k++) put(w, "    at[%u] += c * p.src[%u][d];\n", k, k);
-  // A short innermost axis is walked by one thread: the index is computed once.
-  if (any) put(w, "  }\n  for (int e = 0; e < p.last; e++) {\n");
-  for (uint32_t k = 0; any && k < n; k++) put(w, "    if (e) at[%u] += p.src[%u][p.rank];\n", k, k);
-  if (any) put(w, "    if (e) to += p.dst[p.rank];\n");
-  put(w, "  compute(");
-  for (uint32_t k = 0; k < n; k++)
-    put(w, any ? "%sload(((const %s*)p.x[%u])[at[%u]])" : "%sload(((const %s*)p.x[%u])[AT(%u)])",
-        k ? ", " : "", storage_type(types[chain->inputs[k]]), k, k);
+// Where a call finds its operands: at AT(k), at offset at<k>, or loaded as l<k>[e].
+typedef enum source { IN_ORDER, AT_OFFSETS, LOADED } source;
+
+// compute() of one element, into results at |result|.
+static void put_call(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types,
+                     source from, const char* result) {
+  const uint32_t n = chain->input_count, m = chain->output_count;
+  put(w, "compute(");
+  for (uint32_t k = 0; k < n; k++) {
+    const char* t = storage_type(types[chain->inputs[k]]);
+    put(w, k ? ", load(" : "load(");
+    if (from == LOADED)
+      put(w, "l%u[e])", k);
+    else
+      put(w, from == IN_ORDER ? "((const %s*)p.x[%u])[AT(%u)])" : "((const %s*)p.x[%u])[at%u])", t,
+          k, k);
+  }
   for (uint32_t k = 0; k < m; k++)
-    put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", storage_type(types[chain->outputs[k]]), k);
-  put(w, any ? ");\n  }\n}\n" : ");\n}\n");
+    put(w, "%s((%s*)p.y[%u])[%s]", n + k ? ", " : "", storage_type(types[chain->outputs[k]]), k,
+        result);
+  put(w, ");\n");
+}
+
+// One element a thread, of operands in the order of the output.
+static void put_kernel_of_one(writer* w, const carnot_cuda_chain* chain,
+                              const carnot_dtype* types) {
+  put(w,
+      "extern \"C\" __global__ void program_flat(params p) {\n  wait_for_previous();\n"
+      "  i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;\n  if (i >= p.count) return;\n  ");
+  put_call(w, chain, types, IN_ORDER, "TO");
+  put(w, "}\n");
+}
+
+// Declares the offsets of results and operands of element |i|, whose axes from |first| on are
+// walked. Axes are unrolled and offsets are scalars: of a loop over arrays in which divisions of
+// 32 and of 64 bits stood side by side NVRTC 13 made code that read at wild addresses (four axes,
+// sm_90).
+static void put_offsets(writer* w, const carnot_cuda_chain* chain, const char* index, int first) {
+  const uint32_t n = chain->input_count;
+  put(w, "  i64 to = 0");
+  for (uint32_t k = 0; k < n; k++) put(w, ", at%u = 0", k);
+  put(w,
+      ";\n#pragma unroll\n  for (int d = %d; d >= %d; d--) {\n    if (d >= p.rank) continue;\n"
+      "    const %s size = (%s)p.dims[d], next = i / size;\n"
+      "    const i64 c = (i64)(i - next * size);\n    i = next;\n    to += c * p.dst[d];\n",
+      CARNOT_CUDA_CHAIN_RANK - 1, first, index, index);
+  for (uint32_t k = 0; k < n; k++) put(w, "    at%u += c * p.src[%u][d];\n", k, k);
+  put(w, "  }\n");
+}
+
+// One element a thread, of operands of any strides. A short innermost axis is walked by one thread:
+// the index is computed once. |index|: the type of an element's number.
+static void put_kernel_of_any(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types,
+                              const char* name, const char* index) {
+  put(w,
+      "extern \"C\" __global__ void %s(params p) {\n"
+      "  %s i = blockIdx.x * (%s)blockDim.x + threadIdx.x;\n  if (i >= (%s)p.count) return;\n",
+      name, index, index, index);
+  put_offsets(w, chain, index, 0);
+  put(w, "  for (int e = 0;;) {\n    ");
+  put_call(w, chain, types, AT_OFFSETS, "to");
+  put(w, "    if (++e == p.last) return;\n    to += p.dst[p.rank];\n");
+  for (uint32_t k = 0; k < chain->input_count; k++)
+    put(w, "    at%u += p.src[%u][p.rank];\n", k, k);
+  put(w, "  }\n}\n");
+}
+
+// Of operands in two orders: tiles of axes 0, along which one operand is dense, and 1, along which
+// the result is. Sectors of both are used whole.
+static void put_kernel_of_tiles(writer* w, const carnot_cuda_chain* chain,
+                                const carnot_dtype* types) {
+  const uint32_t n = chain->input_count;
+  put(w,
+      "extern \"C\" __global__ void program_tiled(params p) {\n  wait_for_previous();\n"
+      "  const u32 high = (u32)p.dims[0], wide = (u32)p.dims[1], across = (wide + %d) / %d, "
+      "down = (high + %d) / %d;\n"
+      "  u32 i = blockIdx.x / across;\n  const u32 b = (blockIdx.x - i * across) * %d + "
+      "threadIdx.x %% %d, next_i = i / down;\n"
+      "  const u32 a = (i - next_i * down) * %d + threadIdx.x / %d;\n  i = next_i;\n"
+      "  if (b >= wide) return;\n",
+      CARNOT_CUDA_CHAIN_WIDE - 1, CARNOT_CUDA_CHAIN_WIDE, CARNOT_CUDA_CHAIN_HIGH - 1,
+      CARNOT_CUDA_CHAIN_HIGH, CARNOT_CUDA_CHAIN_WIDE, CARNOT_CUDA_CHAIN_WIDE,
+      CARNOT_CUDA_CHAIN_HIGH, CARNOT_CUDA_CHAIN_WIDE);
+  put_offsets(w, chain, "u32", 2);
+  put(w, "  enum { TURNS = %d, STEP = %d };\n  to += a * p.dst[0] + b * p.dst[1];\n",
+      CARNOT_CUDA_CHAIN_HIGH * CARNOT_CUDA_CHAIN_WIDE / CARNOT_CUDA_THREADS,
+      CARNOT_CUDA_THREADS / CARNOT_CUDA_CHAIN_WIDE);
+  for (uint32_t k = 0; k < n; k++)
+    put(w, "  at%u += a * p.src[%u][0] + b * p.src[%u][1];\n  %s l%u[TURNS];\n", k, k, k,
+        storage_type(types[chain->inputs[k]]), k);
+  put(w, "#pragma unroll\n  for (int e = 0; e < TURNS; e++)\n    if (a + e * STEP < high) {\n");
+  for (uint32_t k = 0; k < n; k++)
+    put(w, "      l%u[e] = ((const %s*)p.x[%u])[at%u + e * STEP * p.src[%u][0]];\n", k,
+        storage_type(types[chain->inputs[k]]), k, k, k);
+  put(w, "    }\n#pragma unroll\n  for (int e = 0; e < TURNS; e++)\n    if (a + e * STEP < high) ");
+  put_call(w, chain, types, LOADED, "to + e * STEP * p.dst[0]");
+  put(w, "}\n");
 }
 
 static bool is_wanted(const char* kernel, const char* name) {
@@ -226,8 +290,10 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
       "p.inner[k] + i %% p.size[k])\n"
       "#define TO (p.row ? i / p.row * p.pitch + i %% p.row : i)\n");
   if (is_wanted(kernel, "program_four")) put_kernel_of_four(w, chain, types);
-  if (is_wanted(kernel, "program_flat")) put_kernel_of_one(w, chain, types, /*any=*/false);
-  if (is_wanted(kernel, "program_any")) put_kernel_of_one(w, chain, types, /*any=*/true);
+  if (is_wanted(kernel, "program_flat")) put_kernel_of_one(w, chain, types);
+  if (is_wanted(kernel, "program_any")) put_kernel_of_any(w, chain, types, "program_any", "u32");
+  if (is_wanted(kernel, "program_wide")) put_kernel_of_any(w, chain, types, "program_wide", "u64");
+  if (is_wanted(kernel, "program_tiled")) put_kernel_of_tiles(w, chain, types);
 }
 
 const char* carnot_cuda_chain_source(const carnot_region* region, const carnot_cuda_chain* chain,

@@ -6,7 +6,7 @@
 
 enum { CARNOT_CUDA_CHAIN_LOCALS = 256, CARNOT_CUDA_CHAIN_SOURCE_BYTES = 1 << 16 };
 
-// Writes the source of the kernels program_four, program_flat and program_any over |chain|, or of
+// Writes the source of all kernels (program_four, _flat, _any, _wide, _tiled) over |chain|, or of
 // |kernel| alone where it is not NULL, into |text| [CARNOT_CUDA_CHAIN_SOURCE_BYTES]. |types|: by
 // local value, those of the chain's inputs are set; those of its nodes are added. NULL, or why
 // device code cannot take these nodes.

@@ -50,8 +50,9 @@ static size_t shared_bytes(const carnot_cuda_recurrent_cluster_params* p, int el
   return carnot_align_up(4 * numbers, 16) + (p->resident ? kept : 0);
 }
 
-// A step in nanoseconds and each row of the weights of a sequence, measured on an H100.
-enum { kStepNs = 2850, kRowNs = 22 };
+// A step in nanoseconds and each row of the weights, for some sequences that read it together:
+// estimates on an H100.
+enum { kStepNs = 2850, kRowNs = 22, kReadTogether = 4 };
 
 // Nanoseconds of a step for all sequences, of clusters of |blocks| that |together| sequences share;
 // *out_ns is UINT64_MAX where the weights do not fit. Clusters that find no room on the device wait
@@ -71,7 +72,9 @@ static carnot_status* weigh(carnot_cuda* cuda, cluster_state* s, int element, in
                                          s->shared_bytes, &fit));
   const int64_t clusters = carnot_ceildiv(p->batch, together) * p->directions,
                 rounds = carnot_ceildiv(clusters, carnot_max_i64(1, fit));
-  *out_ns = (uint64_t)rounds * (uint64_t)(kStepNs + kRowNs * p->gates * p->units * together);
+  // Half of a row's time is its reading, half the products.
+  const int64_t reads = carnot_ceildiv(together, kReadTogether) + together;
+  *out_ns = (uint64_t)rounds * (uint64_t)(kStepNs + kRowNs * p->gates * p->units * reads / 2);
   return NULL;
 }
 

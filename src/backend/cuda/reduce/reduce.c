@@ -14,11 +14,15 @@ static const carnot_cuda_kernel_id kReduceColumns[CARNOT_DTYPE_COUNT] = {
 static const carnot_cuda_kernel_id kReduceVectorColumns[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, reduce_vector_columns)};
 
+static const carnot_cuda_kernel_id kReduceFew[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, reduce_few)};
+
 typedef struct reduce_state {
   CUfunction function;
   carnot_cuda_reduce_params params;
   bool by_block;
   bool by_columns;
+  int together;      // results of a thread, where it has its own
   unsigned threads;  // by columns
   int64_t blocks;
 } reduce_state;
@@ -144,9 +148,13 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   s->by_block =
       !s->by_columns && p->reduced_count >= 64 && !(neighbours && p->kept_count >= 1 << 14);
   if (s->by_columns) share_columns(carnot_cuda_of_step(step), x, s);
+  const bool few = neighbours && !s->by_columns && !s->by_block && p->kept_count < UINT32_MAX &&
+                   p->reduced_count < UINT32_MAX && takes_pieces(x, p);
+  s->together = few ? (int)(16 / carnot_cuda_bytes(x)) : 1;
   const carnot_cuda_kernel_id* kernels =
       s->by_columns ? takes_pieces(x, p) ? kReduceVectorColumns : kReduceColumns
       : s->by_block ? kReduceBlock
+      : few         ? kReduceFew
                     : kReduceThread;
   return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kernels, x->format.dtype, &s->function);
 }
@@ -163,7 +171,8 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
     return carnot_cuda_launch_clusters(step, s->function, columns, s->threads, cluster,
                                        /*shared_bytes=*/0, &s->params);
   if (!s->by_block)
-    return carnot_cuda_launch_threads(step, s->function, s->params.kept_count, &s->params);
+    return carnot_cuda_launch_threads(step, s->function, s->params.kept_count / s->together,
+                                      &s->params);
   return carnot_cuda_launch(step, s->function, grid,
                             carnot_cuda_row_threads(s->params.reduced_count), &s->params);
 }

@@ -107,14 +107,38 @@ static carnot_status* read_params(const carnot_step_view* step, const carnot_ope
   return resize_scales(step, &a, inputs, out);
 }
 
+// Whether each result is made of few elements: nearest and linear without antialiasing.
+static bool has_two_taps(const carnot_cuda_resize_params* p) {
+  bool shrinks = false;
+  for (int d = 0; d < p->rank; d++) shrinks = shrinks || (p->antialias && p->scale[d] < 1);
+  return p->radius <= 1 && !shrinks;
+}
+
+// Whether the last two axes alone change.
+static bool resizes_planes(const carnot_cuda_resize_params* p) {
+  bool same = p->rank >= 2;
+  for (int d = 0; d + 2 < p->rank; d++)
+    same = same && p->scale[d] == 1 && p->in[d] == p->out[d] && p->roi_start[d] == 0 &&
+           p->roi_end[d] == 1;
+  return same;
+}
+
 static carnot_status* resize_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, void* state,
                                    size_t* out_workspace_bytes) {
   carnot_cuda_resize_params p;
   *out_workspace_bytes = 0;
   CARNOT_TRY(read_params(step, inputs, outputs, &p));
-  return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_resize,
-                                   carnot_cuda_count(&outputs[0]), &p, sizeof(p), state);
+  int64_t count = carnot_cuda_count(&outputs[0]);
+  const bool by_rows = has_two_taps(&p) && resizes_planes(&p) && count > 0 && count <= INT32_MAX;
+  if (by_rows) {
+    const int64_t rows = p.out[p.rank - 2];
+    count = count / rows * carnot_ceildiv(rows, CARNOT_CUDA_RESIZE_ROWS);
+  }
+  return carnot_cuda_generic_shape(
+      step, inputs, outputs,
+      by_rows ? CARNOT_CUDA_KERNEL_generic_resize_planes : CARNOT_CUDA_KERNEL_generic_resize, count,
+      &p, sizeof(p), state);
 }
 CARNOT_CUDA_GENERIC_TACTIC(resize, "cuda_resize", CARNOT_OP_RESIZE, resize_reject, resize_shape);
 
@@ -129,8 +153,16 @@ static carnot_status* resize_nhwc_shape(const carnot_step_view* step, const carn
                    x->dims[1] % 8 == 0 && carnot_cuda_is_half(x->format.dtype) &&
                    carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y),
                INVALID_ARGUMENT, "pictures of %lld channels, channels last", (long long)x->dims[1]);
-  return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_resize_nhwc,
-                                   carnot_cuda_count(y) / 8, &p, sizeof(p), state);
+  // Few taps and 32-bit indices: several rows a thread.
+  int64_t pieces = carnot_cuda_count(y) / 8;
+  const bool by_rows = has_two_taps(&p) && resizes_planes(&p) && pieces <= INT32_MAX;
+  if (by_rows)
+    pieces = x->dims[0] * (x->dims[1] / 8) * carnot_ceildiv(y->dims[2], CARNOT_CUDA_RESIZE_ROWS) *
+             y->dims[3];
+  return carnot_cuda_generic_shape(step, inputs, outputs,
+                                   by_rows ? CARNOT_CUDA_KERNEL_generic_resize_nhwc_rows
+                                           : CARNOT_CUDA_KERNEL_generic_resize_nhwc,
+                                   pieces, &p, sizeof(p), state);
 }
 const carnot_tactic carnot_cuda_resize_nhwc = {.name = "cuda_resize_nhwc",
                                                .anchor = CARNOT_OP_RESIZE,

@@ -1,8 +1,10 @@
-// Depthwise convolution of NHWC 16-bit floats: eight channels per thread.
+// Depthwise convolution of NHWC 16-bit floats: eight channels per thread, or two where channels are
+// no eights.
 #pragma once
 
 #include "kernel/cuda/common/activation.cuh"
 #include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/common/half2.cuh"
 #include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/conv/depthwise_params.h"
 
@@ -36,6 +38,49 @@ DEVICE void depthwise(const carnot_cuda_depthwise_params& p) {
   }
   for (int e = 0; e < 8; e++) sum[e] = activate(p.activation, p.low, p.high, sum[e]);
   pack<T>(p.y, i / pieces * (p.y_pitch / 8) + c, sum);
+}
+
+// Two channels of SPAN adjacent results per thread, any window.
+template <class T>
+DEVICE void depthwise_pairs(const carnot_cuda_depthwise_params& p) {
+  enum { SPAN = CARNOT_CUDA_DEPTHWISE_SPAN };
+  u32 pairs = (u32)p.channels / 2, rest = (u32)THREAD, spans = (u32)(p.columns + SPAN - 1) / SPAN,
+      pitch = (u32)p.x_pitch / 2;
+  u32 c = rest % pairs;
+  rest /= pairs;
+  int column = rest % spans * SPAN;
+  rest /= spans;
+  int row = rest % p.rows;
+  u32 image = rest / p.rows;
+  if (image >= p.images) return;
+  int x0 = column * p.step[1] - p.begin[1], y0 = row * p.step[0] - p.begin[0];
+  const u32* x = (const u32*)p.x + (i64)image * p.in_rows * p.in_columns * pitch + c;
+  const u32* w = (const u32*)p.w + c;
+  const u32 bias = p.bias ? ((const u32*)p.bias)[c] : 0;
+  f32 sum[2 * SPAN];
+  for (int i = 0; i < 2 * SPAN; i++) sum[i] = p.bias ? half2_at(bias, i % 2, (T*)0) : 0.f;
+  for (int r = 0; r < p.kernel[0]; r++) {
+    int y = y0 + r * p.dilation[0];
+    if ((u32)y >= (u32)p.in_rows) continue;
+    for (int s = 0; s < p.kernel[1]; s++) {
+      const u32 weight = w[(r * p.kernel[1] + s) * pairs];
+      u32 in[SPAN];
+#pragma unroll
+      for (int k = 0; k < SPAN; k++) {
+        int at = x0 + k * p.step[1] + s * p.dilation[1];
+        in[k] = (u32)at < (u32)p.in_columns ? x[(y * p.in_columns + at) * pitch] : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < 2 * SPAN; i++)
+        sum[i] = fmaf(half2_at(in[i / 2], i % 2, (T*)0), half2_at(weight, i % 2, (T*)0), sum[i]);
+    }
+  }
+  activate8(p.activation, p.low, p.high, sum);
+  const i64 apart = p.y_pitch / 2;
+  u32* to = (u32*)p.y + (((i64)image * p.rows + row) * p.columns + column) * apart + c;
+#pragma unroll
+  for (int k = 0; k < SPAN; k++)
+    if (column + k < p.columns) to[k * apart] = pack_two(sum[2 * k], sum[2 * k + 1], (T*)0);
 }
 
 // Square kernels and strides known at compile time, SPAN adjacent results per thread: shared

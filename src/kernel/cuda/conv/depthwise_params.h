@@ -5,7 +5,8 @@
 #include "kernel/cuda/common/activation.h"
 
 // NHWC depthwise convolution of 16-bit floats, weights [taps, channels]; eight channels per
-// thread. Pixels of x and y are |x_pitch| and |y_pitch| elements apart, multiples of 8.
+// thread, or two. Pixels of x and y are |x_pitch| and |y_pitch| elements apart, multiples of as
+// many.
 typedef struct carnot_cuda_depthwise_params {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;

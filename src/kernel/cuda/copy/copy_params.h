@@ -33,6 +33,7 @@ typedef struct carnot_cuda_pad_params {
   const void* x;
   void* y;
   const void* value;  // NULL: zero bits
+  int value_bytes;    // which an element may hold several times
   long long count;
   int rank, mode;
   long long dims[CARNOT_CUDA_RANK], begin[CARNOT_CUDA_RANK], size[CARNOT_CUDA_RANK],

@@ -36,27 +36,37 @@ struct gemm_epilogue {
   enum { FORMS = 1 };
   half8 bias;  // of the thread's columns
   half8 *to, *residuals;
-  int filters, pitch;  // vectors of eight
+  int filters, end, pitch;  // filters / 8, rounded up; before which column / 8 the tile ends; of y
   int activation;
+  int odd;  // filters, where these are no eights: rows are not aligned
   i64 rows;
   f32 low, high;
 
   DEVICE_ONLY void keep(const carnot_cuda_gemm_tile_params& p) {
     to = (half8*)p.y, residuals = (half8*)p.residual;
-    filters = p.filters / 8, pitch = p.pitch / 8, activation = p.activation, rows = p.rows;
-    low = p.low, high = p.high;
+    filters = end = (p.filters + 7) / 8, pitch = p.pitch / 8, activation = p.activation;
+    odd = p.filters % 8 ? p.filters : 0, rows = p.rows, low = p.low, high = p.high;
     asm volatile(""
                  : "+l"(to), "+l"(residuals), "+r"(filters), "+r"(pitch), "+r"(activation),
-                   "+l"(rows), "+f"(low), "+f"(high));
+                   "+l"(rows), "+r"(odd), "+f"(low), "+f"(high));
+  }
+  // Columns 8 n to 8 n + 7 of a row of |from|; zeros behind the last.
+  DEVICE_ONLY half8 eight_of(const void* from, i64 row, int n) {
+    if (!odd) return ((const half8*)from)[row * filters + n];
+    half8 r = {};
+    for (int e = 0; e < 8; e++)
+      if (8 * n + e < odd)
+        r.two[e / 2] |= (u32)((const u16*)from)[row * odd + 8 * n + e] << e % 2 * 16;
+    return r;
   }
   DEVICE_ONLY void read_bias(const carnot_cuda_gemm_tile_params& p, int n) {
     bias = {};
-    if (p.bias && n < filters) bias = ((const half8*)p.bias)[n];
+    if (p.bias && n < end) bias = eight_of(p.bias, 0, n);
   }
-  DEVICE_ONLY bool has(i64 row, int n) { return row < rows && n < filters; }
+  DEVICE_ONLY bool has(i64 row, int n) { return row < rows && n < end; }
   DEVICE_ONLY half8 residual_at(i64 row, int n) {
     half8 none = {};
-    return residuals && has(row, n) ? residuals[row * filters + n] : none;
+    return residuals && has(row, n) ? eight_of(residuals, row, n) : none;
   }
   // |v|: accumulators, summed over all split-K parts.
   template <int FORM>
@@ -64,7 +74,9 @@ struct gemm_epilogue {
     if (!has(row, n)) return;
     for (int e = 0; e < 8; e++) v[e] += half8_at<T>(bias, e) + half8_at<T>(residual, e);
     if (activation) activate8(activation, low, high, v);
-    pack<T>(to, row * pitch + n, v);
+    if (!odd) return pack<T>(to, row * pitch + n, v);
+    for (int e = 0; e < 8; e++)
+      if (8 * n + e < odd) ((T*)to)[row * odd + 8 * n + e] = store_as<T>::of(v[e]);
   }
 };
 

@@ -35,6 +35,8 @@ struct gemm_halves {
     cp_async16(to, (const T*)p.x + (there ? from : 0), there ? 16 : 0);
   }
   static DEVICE_ONLY int pitch(const params& p) { return p.depth; }  // of weights, in elements
+  // The tile ends before |column| / 8.
+  static DEVICE_ONLY void end_at(epilogue& out, int column) { out.end = column; }
 };
 
 DEVICE void put_pair(u32 at, f32 a, f32 b) {
@@ -77,6 +79,7 @@ struct gemm_multistage {
   int y[A], x[A];
   const weight* weights[B];
   bool is_filter[B];
+  int n_end, first_channel;                                        // of the tile's group
   int last, k[LOADS], tap_y[LOADS], tap_x[LOADS], channel[LOADS];  // of the next fetch of x
   int kw;                                                          // and of weights
   sum sums[COLUMNS / 8][4];
@@ -94,10 +97,10 @@ struct gemm_multistage {
 #pragma unroll
     for (int i = 0; i < B; i++) {
       int n = n0 + row0 + i * STEP;
-      is_filter[i] = n < p.filters && row0 + i * STEP < BN;
+      is_filter[i] = n < n_end && row0 + i * STEP < BN;
       weights[i] = (const weight*)p.w + (is_filter[i] ? (i64)n * N::pitch(all) : 0);
     }
-    if (p.prefetch && threadIdx.x < BN && n0 + (int)threadIdx.x < p.filters) {
+    if (p.prefetch && threadIdx.x < BN && n0 + (int)threadIdx.x < n_end) {
       const weight* at = (const weight*)p.w + (i64)(n0 + threadIdx.x) * N::pitch(all) + first;
       if (end > first) prefetch(at, ((end - first) * (int)sizeof(weight) + 15) & ~15);
     }
@@ -117,7 +120,7 @@ struct gemm_multistage {
       image = line / (u32)p.out_rows, line -= image * (u32)p.out_rows;
       y[i] = inside ? (int)line * p.step[0] - p.begin[0] : -(1 << 30);
       x[i] = (int)column * p.step[1] - p.begin[1];
-      from[i] = (((i64)image * p.in_rows + y[i]) * p.in_columns + x[i]) * p.pixel;
+      from[i] = (((i64)image * p.in_rows + y[i]) * p.in_columns + x[i]) * p.pixel + first_channel;
     }
 #pragma unroll
     for (int j = 0; j < COLUMNS / 8; j++) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
@@ -260,12 +263,16 @@ struct gemm_multistage {
 
   DEVICE_ONLY void run() {
     u32 ranks = gridDim.z, rank = blockIdx.z;
-    int across = (p.filters + BN - 1) / BN, n0 = (int)(blockIdx.x % across) * BN;
-    i64 m0 = (i64)(blockIdx.x / across) * BM;
+    int each = p.group_filters ? p.group_filters : p.filters, groups = p.filters / each;
+    int across = (each + BN - 1) / BN, tile = (int)(blockIdx.x % (across * groups)),
+        group = tile / across, n0 = group * each + (tile - group * across) * BN;
+    i64 m0 = (i64)(blockIdx.x / (across * groups)) * BM;
+    n_end = (group + 1) * each, first_channel = group * p.channels;
     int whole = (p.depth + DEPTH - 1) / DEPTH, share = (whole + ranks - 1) / ranks;
     int first = (int)rank * share * DEPTH, end = lo(first + share * DEPTH, p.depth);
     int steps = end > first ? (end - first + DEPTH - 1) / DEPTH : 0;
     start(m0, n0, first, end);
+    N::end_at(out, (n_end + 7) / 8);
     for (int s = 0; s < AHEAD; s++)
       if (s < steps) fetch_weights(s);
     int n = n0 / 8 + threadIdx.x % PIECES;

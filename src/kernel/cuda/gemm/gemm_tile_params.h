@@ -7,8 +7,12 @@
 
 // y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of 16-bit floats. As
 // implicit GEMM, row m is an output pixel (image, row, column) and k a tap and a channel of NHWC
-// x; a plain GEMM has one image, one row and one tap. |channels|, |pixel|, |filters| and |pitch|
-// are multiples of 8.
+// x; a plain GEMM has one image, one row and one tap. |channels| and |pixel| are multiples of 8,
+// and so is |pitch|, unless |filters| are none: then it is |filters|, and results are stored one by
+// one.
+//
+// With groups, |group_filters| filters each read their own |channels| of a pixel. Groups of the
+// model may be joined: their weights are then blocks on the diagonal, zeros elsewhere.
 //
 // Of FP8 (E4M3) operands sum_k is multiplied with scale[n], the bias is float32, and |channels| is
 // a multiple of 16. The result is a 16-bit float as the residual is, float32, or FP8: then it is
@@ -20,6 +24,7 @@ typedef struct carnot_cuda_gemm_tile_params {
   float factor;
   long long rows;       // m
   int filters, depth;   // n; k = taps * channels
+  int group_filters;    // a multiple of 8; 0: one group
   int channels, pixel;  // of a tap; elements from one pixel of x to the next
   int pitch;            // elements from one row of y to the next
   int in_rows, in_columns, out_rows, out_columns;

@@ -61,6 +61,52 @@ DEVICE void softmax(const carnot_cuda_softmax_params& p) {
   }
 }
 
+#ifdef __CUDACC__
+// Of each of COLUMNS neighbouring rows, which threads take in turn; all threads get their row's.
+template <class C, int COLUMNS>
+DEVICE f32 reduce_columns_of_rows(f32 v, f32 (*parts)[COLUMNS]) {
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5,
+            column = lane % COLUMNS;
+#pragma unroll
+  for (int step = 16; step >= COLUMNS; step >>= 1) v = C::of(v, __shfl_xor_sync(~0u, v, step));
+  __syncthreads();
+  if (lane < COLUMNS) parts[warp][column] = v;
+  __syncthreads();
+  v = parts[0][column];
+  for (int w = 1; w < warps; w++) v = C::of(v, parts[w][column]);
+  return v;
+}
+
+// Along an axis that is not the last: a block has eight neighbouring rows, so that whole sectors
+// are read. Without scale and masks.
+template <class T>
+DEVICE void softmax_columns(const carnot_cuda_softmax_params& p) {
+  enum { COLUMNS = CARNOT_CUDA_SOFTMAX_COLUMNS };
+  __shared__ f32 parts[32][COLUMNS];
+  const i64 across = (p.inner + COLUMNS - 1) / COLUMNS, outer = blockIdx.x / across,
+            column = (blockIdx.x - outer * across) * COLUMNS + threadIdx.x % COLUMNS,
+            base = outer * p.size * p.inner + column;
+  const int first = threadIdx.x / COLUMNS, step = blockDim.x / COLUMNS;
+  const bool is_row = column < p.inner;
+  f32 most = lowest<f32>(), sum = 0;
+#pragma unroll 4
+  for (i64 i = first; is_row && i < p.size; i += step)
+    most = hi(most, (f32)get<T>(p.x, base + i * p.inner));
+  most = reduce_columns_of_rows<max_of<f32>, COLUMNS>(most, parts);
+  if (most == lowest<f32>()) most = 0;  // all keys are left out
+#pragma unroll 4
+  for (i64 i = first; is_row && i < p.size; i += step)
+    sum += exponential((f32)get<T>(p.x, base + i * p.inner) - most);
+  sum = reduce_columns_of_rows<add_of<f32>, COLUMNS>(sum, parts);
+  const f32 inverse = 1 / sum, shift = p.log ? logarithm(sum) : 0.f;
+#pragma unroll 4
+  for (i64 i = first; is_row && i < p.size; i += step) {
+    const f32 v = (f32)get<T>(p.x, base + i * p.inner) - most;
+    put<T>(p.y, base + i * p.inner, p.log ? v - shift : exponential(v) * inverse);
+  }
+}
+#endif
+
 // Dense rows of up to 32 * KEEP elements, which stay in registers.
 template <class T, int KEEP>
 DEVICE void softmax_warp(const carnot_cuda_softmax_params& p) {

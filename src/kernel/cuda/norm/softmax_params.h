@@ -18,4 +18,6 @@ typedef struct carnot_cuda_softmax_params {
   long long past;
 } carnot_cuda_softmax_params;
 
+enum { CARNOT_CUDA_SOFTMAX_COLUMNS = 8 };  // rows of a block of softmax_columns
+
 #endif  // CARNOT_KERNEL_CUDA_NORM_SOFTMAX_PARAMS_H_

@@ -59,16 +59,37 @@ struct recurrent_layer {
     }
   }
 
-  // out[b][row] = v[b] · weights[row] + bias, of four rows of a warp at a time. What rows of units
-  // beyond the last give is not read.
-  DEVICE_ONLY void project(const void* weights, const T* kept, int width, int pitch, const f32* v,
-                           int bias, f32* out) const {
-    enum { kRows = 4 };
+  // The sums over the warp of N numbers of each lane (a power of two up to 32), one in each lane:
+  // halves are exchanged until one is left. Lane l has number l * N / 32.
+  template <int N>
+  static DEVICE_ONLY f32 sum_each(f32* v) {
+    const int lane = threadIdx.x % 32;
+    int offset = 16;
+#pragma unroll
+    for (int half = N / 2; half >= 1; half /= 2, offset /= 2) {
+      const bool upper = lane & offset;
+#pragma unroll
+      for (int i = 0; i < half; i++) {
+        f32 other = __shfl_xor_sync(~0u, upper ? v[i] : v[i + half], offset);
+        v[i] = (upper ? v[i + half] : v[i]) + other;
+      }
+    }
+    for (; offset; offset /= 2) v[0] += __shfl_xor_sync(~0u, v[0], offset);
+    return v[0];
+  }
+
+  // out[b][row] = v[b] · weights[row] + bias, of four rows and SEQUENCES sequences of a warp at a
+  // time: weights are read once for these. What rows of units beyond the last give is not read.
+  template <int SEQUENCES>
+  DEVICE_ONLY void project_some(const void* weights, const T* kept, int width, int pitch,
+                                const f32* v, int bias, f32* out) const {
+    enum { kRows = 4, kSums = kRows * SEQUENCES };
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
     for (int begin = warp * kRows; begin < rows; begin += warps * kRows)
-      for (int b = 0; b < count; b++) {
+      for (int b = 0; b < count; b += SEQUENCES) {
         const T* row[kRows];
-        f32 sum[kRows] = {};
+        const f32* from[SEQUENCES];
+        f32 sum[kSums] = {};
 #pragma unroll
         for (int i = 0; i < kRows; i++) {
           int at = lo(begin + i, rows - 1);
@@ -76,26 +97,39 @@ struct recurrent_layer {
           if (!p.resident)
             row[i] = (const T*)weights + (unit_of(at) < p.hidden ? weight_row(at) * width : 0);
         }
+#pragma unroll
+        for (int s = 0; s < SEQUENCES; s++) from[s] = v + lo(b + s, count - 1) * pitch;
         for (int k = lane * vec::kCount; k < (p.resident ? pitch : width); k += 32 * vec::kCount) {
-          recurrent_vector<f32> x[vec::kCount / 4];
+          vec f[kRows];
 #pragma unroll
-          for (int e = 0; e < vec::kCount / 4; e++)
-            x[e] = ((const recurrent_vector<f32>*)(v + b * pitch + k))[e];
+          for (int i = 0; i < kRows; i++) f[i] = *(const vec*)(row[i] + k);
 #pragma unroll
-          for (int i = 0; i < kRows; i++) {
-            vec f = *(const vec*)(row[i] + k);
+          for (int s = 0; s < SEQUENCES; s++) {
+            recurrent_vector<f32> x[vec::kCount / 4];
 #pragma unroll
-            for (int e = 0; e < vec::kCount; e++)
-              sum[i] = fmaf(load(f.e[e]), x[e / 4].e[e % 4], sum[i]);
+            for (int e = 0; e < vec::kCount / 4; e++)
+              x[e] = ((const recurrent_vector<f32>*)(from[s] + k))[e];
+#pragma unroll
+            for (int i = 0; i < kRows; i++)
+#pragma unroll
+              for (int e = 0; e < vec::kCount; e++)
+                sum[s * kRows + i] = fmaf(load(f[i].e[e]), x[e / 4].e[e % 4], sum[s * kRows + i]);
           }
         }
-#pragma unroll
-        for (int i = 0; i < kRows; i++) {
-          f32 all = warp_reduce_sum(sum[i]);
-          int at = begin + i;
-          if (lane == 0 && at < rows) out[b * rows + at] = all + biases[bias * rows + at];
-        }
+        const f32 all = sum_each<kSums>(sum);
+        const int which = lane / (32 / kSums), at = begin + which % kRows, to = b + which / kRows;
+        if (lane % (32 / kSums) == 0 && at < rows && to < count)
+          out[to * rows + at] = all + biases[bias * rows + at];
       }
+  }
+  DEVICE_ONLY void project(const void* weights, const T* kept, int width, int pitch, const f32* v,
+                           int bias, f32* out) const {
+    if (count == 1)
+      project_some<1>(weights, kept, width, pitch, v, bias, out);
+    else if (count == 2)
+      project_some<2>(weights, kept, width, pitch, v, bias, out);
+    else
+      project_some<4>(weights, kept, width, pitch, v, bias, out);
   }
 
   DEVICE_ONLY int time_of(int step) const {

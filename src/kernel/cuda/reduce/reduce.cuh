@@ -107,6 +107,26 @@ struct __align__(sizeof(T) * V) piece {
   T v[V];
 };
 
+// Of few elements: V adjacent results a thread, which read V adjacent elements.
+template <class T>
+DEVICE void reduce_few(const carnot_cuda_reduce_params& p) {
+  enum { V = 16 / sizeof(T) };
+  i64 k = THREAD, base, unused, at;
+  if (k * V >= p.kept_count) return;
+  offsets<u32>((u32)(k * V), p.kept_rank, p.kept_dims, p.kept, p.kept, &base, &unused);
+  f32 sum[V];
+  for (int e = 0; e < V; e++) sum[e] = start<f32>(p.fn);
+#pragma unroll 2
+  for (i64 r = 0; r < p.reduced_count; r++) {
+    offsets<u32>((u32)r, p.reduced_rank, p.reduced_dims, p.reduced, p.reduced, &at, &unused);
+    const piece<T, V> x = *(const piece<T, V>*)((const T*)p.x + base + at);
+    for (int e = 0; e < V; e++) sum[e] = join(p.fn, sum[e], load(x.v[e]));
+  }
+  piece<T, V> y;
+  for (int e = 0; e < V; e++) y.v[e] = store_as<T>::of(finish(p.fn, sum[e], p.reduced_count, 0.f));
+  ((piece<T, V>*)p.y)[k] = y;
+}
+
 // |slice| vectors of V adjacent results per block: the threads of the block and the |parts|
 // blocks of a cluster share the reduced elements. For reductions of one pass. FN: the function
 // where it is known at compile time, or -1.

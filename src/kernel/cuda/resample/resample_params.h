@@ -4,6 +4,8 @@
 
 #include "kernel/cuda/common/generic.h"
 
+enum { CARNOT_CUDA_RESIZE_ROWS = 4 };  // of a thread of resize_nhwc_rows and _planes
+
 typedef struct carnot_cuda_resize_params {
   carnot_cuda_generic_io io;
   int rank, place, nearest, radius, cubic, exclude_outside, antialias;

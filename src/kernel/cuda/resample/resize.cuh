@@ -122,6 +122,133 @@ DEVICE void resize_eight(const carnot_cuda_resize_params& p, const taps& rows, c
   }
 }
 
+// The one or two elements of axis |d| that an output is made of, and their weights.
+struct line {
+  int at[2];
+  f64 weight[2];
+  bool outside;
+};
+DEVICE int within(i64 at, i64 size) { return (int)(at < 0 ? 0 : at >= size ? size - 1 : at); }
+DEVICE line line_of(const carnot_cuda_resize_params& p, int d, int o) {
+  line r;
+  if (!p.radius) {
+    const taps t = taps_of(p, d, o, &r.outside);
+    r.at[0] = r.at[1] = within(t.first, p.in[d]);
+    r.weight[0] = 1, r.weight[1] = 0;
+    return r;
+  }
+  const bool whole = p.roi_start[d] == 0 && p.roi_end[d] == 1;
+  r.outside = false;
+  f64 at = o;
+  if (p.scale[d] != 1 || p.in[d] != p.out[d] || !whole)
+    at = fmin(fmax(resize_place(p, d, o, &r.outside), -1e15), 1e15);
+  const i64 first = (i64)ceil(at) - 1;
+  r.weight[1] = fmax(0., 1 - fabs((f64)(first + 1) - at)), r.weight[0] = 1 - r.weight[1];
+  for (int k = 0; k < 2; k++) {
+    if (p.exclude_outside && (first + k < 0 || first + k >= p.in[d])) r.weight[k] = 0;
+    r.at[k] = within(first + k, p.in[d]);
+  }
+  const f64 total = r.weight[0] + r.weight[1];
+  if (p.exclude_outside && total != 0) r.weight[0] /= total, r.weight[1] /= total;
+  return r;
+}
+template <class T>
+DEVICE void resize_two(const line& row, const line& column, const half8* x, int columns, int chunks,
+                       f32* sum) {
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    const f32 w = (f32)(row.weight[k / 2] * column.weight[k % 2]);
+    f32 v[8];
+    if (w == 0) continue;
+    unpack<T>(x[((i64)row.at[k / 2] * columns + column.at[k % 2]) * chunks], v);
+    for (int e = 0; e < 8; e++) sum[e] += w * v[e];
+  }
+}
+// How a kernel reads and writes elements: 16-bit floats with float32 sums, or any type with
+// float64.
+template <class T>
+struct plane_halves {
+  typedef f32 sum;
+  static DEVICE_ONLY f32 read(const carnot_cuda_resize_params& p, i64 at) {
+    return load(((const T*)p.io.in[0])[at]);
+  }
+  static DEVICE_ONLY void write(const carnot_cuda_resize_params& p, i64 at, f32 v) {
+    ((T*)p.io.out[0])[at] = store_as<T>::of(v);
+  }
+};
+struct plane_any {
+  typedef f64 sum;
+  static DEVICE_ONLY f64 read(const carnot_cuda_resize_params& p, i64 at) {
+    return real_of(p.io.in_type[0], p.io.in[0], at);
+  }
+  static DEVICE_ONLY void write(const carnot_cuda_resize_params& p, i64 at, f64 v) {
+    store_any(p.io.out_type[0], p.io.out[0], at, v);
+  }
+};
+
+// Planes in row-major order, one element a thread, some rows; the last two axes change.
+template <class E>
+DEVICE void resize_planes_as(const carnot_cuda_resize_params& p, i64 item) {
+  enum { ROWS = CARNOT_CUDA_RESIZE_ROWS };
+  const int d = p.rank - 2;
+  const u32 columns = (u32)p.out[d + 1], rows = (u32)p.out[d], groups = (rows + ROWS - 1) / ROWS,
+            at = (u32)item / columns, column = (u32)item - at * columns, plane = at / groups,
+            first = (at - plane * groups) * ROWS;
+  const line across = line_of(p, d + 1, (int)column);
+  const i64 from = plane * p.in[d] * p.in[d + 1];
+#pragma unroll 1
+  for (u32 row = first; row < first + ROWS && row < rows; row++) {
+    const line down = line_of(p, d, (int)row);
+    typename E::sum sum = 0;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      const auto w = (typename E::sum)(down.weight[k / 2] * across.weight[k % 2]);
+      const i64 place = from + (i64)down.at[k / 2] * p.in[d + 1] + across.at[k % 2];
+      if (w != 0) sum += w * E::read(p, place);
+    }
+    if (down.outside || across.outside) sum = (typename E::sum)p.extrapolation;
+    E::write(p, ((i64)plane * rows + row) * columns + column, sum);
+  }
+}
+DEVICE void resize_planes(const carnot_cuda_resize_params& p, i64 item) {
+  if (p.io.in_type[0] == CARNOT_CUDA_F16)
+    resize_planes_as<plane_halves<f16>>(p, item);
+  else if (p.io.in_type[0] == CARNOT_CUDA_BF16)
+    resize_planes_as<plane_halves<bf16>>(p, item);
+  else
+    resize_planes_as<plane_any>(p, item);
+}
+
+// Channels-last pictures, as above, for nearest and linear interpolation without antialiasing, some
+// rows a thread.
+DEVICE void resize_nhwc_rows(const carnot_cuda_resize_params& p, i64 item) {
+  enum { ROWS = CARNOT_CUDA_RESIZE_ROWS };
+  const u32 chunks = (u32)p.in[1] / 8, columns = (u32)p.out[3], rows = (u32)p.out[2],
+            groups = (rows + ROWS - 1) / ROWS;
+  const u32 at = (u32)item / chunks, chunk = (u32)item - at * chunks, line_at = at / columns,
+            column = at - line_at * columns, image = line_at / groups,
+            first = (line_at - image * groups) * ROWS;
+  const line across = line_of(p, 3, (int)column);
+  const half8* x = (const half8*)p.io.in[0] + image * p.in[2] * p.in[3] * chunks + chunk;
+#pragma unroll 1
+  for (u32 row = first; row < first + ROWS && row < rows; row++) {
+    const line down = line_of(p, 2, (int)row);
+    const i64 to = (((i64)image * rows + row) * columns + column) * chunks + chunk;
+    const bool outside = down.outside || across.outside;
+    f32 sum[8];
+    for (int e = 0; e < 8; e++) sum[e] = outside ? (f32)p.extrapolation : 0.f;
+    if (!outside && !p.radius)
+      ((half8*)p.io.out[0])[to] = x[((i64)down.at[0] * p.in[3] + across.at[0]) * chunks];
+    else if (p.io.in_type[0] == CARNOT_CUDA_F16) {
+      if (!outside) resize_two<f16>(down, across, x, (int)p.in[3], (int)chunks, sum);
+      pack<f16>(p.io.out[0], to, sum);
+    } else {
+      if (!outside) resize_two<bf16>(down, across, x, (int)p.in[3], (int)chunks, sum);
+      pack<bf16>(p.io.out[0], to, sum);
+    }
+  }
+}
+
 // Channels-last pictures of 16-bit floats [n, c, rows, columns], c a multiple of eight.
 DEVICE void resize_nhwc(const carnot_cuda_resize_params& p, i64 item) {
   const i64 chunks = p.in[1] / 8;
