@@ -1,8 +1,9 @@
 // Attention between channels (cross-covariance attention) of a packed projection becomes one node:
 //   x [B,N,3,H,D] -> transpose [3,B,H,D,N] -> q, k, v;
 //   Transpose(softmax(t * norm(q) norm(k)^T) v, [0,3,1,2]) = cross_covariance(x, t)
-// where norm divides columns over N by their length. For an accelerator, where there are heads for
-// many multiprocessors: each takes 20 us, however few they are.
+// where t may multiply norm(q) too, and norm divides columns over N by their length. For an
+// accelerator, where there are heads for many multiprocessors: each takes 20 us, however few they
+// are.
 #include "pass/emit.h"
 
 enum { kRank = 4, kLeastHeads = 32 };  // of all batches
@@ -69,12 +70,20 @@ static bool is_matmul(const carnot_node* node) {
          carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
 }
 
-// A factor for each head: [H,1,1] or [1,H,1,1].
-static bool is_temperature(const carnot_value* t, const carnot_value* scores) {
-  if (!t->constant || t->type.rank < 3 || t->type.rank > kRank) return false;
+// The operand of a product with a constant of one number for each head, [H,1,1] or [1,H,1,1], which
+// |*temperature| is set to; else |value|.
+static carnot_value* without_temperature(carnot_value* value, carnot_value** temperature) {
+  const carnot_node* scale = only_producer(value);
+  if (!carnot_node_is_fn(scale, CARNOT_FN_MUL)) return value;
+  const int at = scale->inputs[1]->constant ? 1 : 0;
+  carnot_value* t = scale->inputs[at];
+  if (!t->constant || t->type.rank < 3 || t->type.rank > kRank) return value;
   const carnot_sym* dims = t->type.dims + t->type.rank - 3;
-  return carnot_sym_same(dims[0], scores->type.dims[1]) && carnot_sym_is(dims[1], 1) &&
-         carnot_sym_is(dims[2], 1) && (t->type.rank == 3 || carnot_sym_is(t->type.dims[0], 1));
+  if (!carnot_sym_same(dims[0], value->type.dims[1]) || !carnot_sym_is(dims[1], 1) ||
+      !carnot_sym_is(dims[2], 1) || (t->type.rank == kRank && !carnot_sym_is(t->type.dims[0], 1)))
+    return value;
+  *temperature = t;
+  return scale->inputs[1 - at];
 }
 
 typedef struct cross {
@@ -91,19 +100,20 @@ static bool read_cross(const carnot_node* values, cross* out) {
   const carnot_node* softmax = only_producer(values->inputs[0]);
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX) return false;
   const int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
-  const carnot_node* scale = only_producer(softmax->inputs[0]);
-  if ((axis != -1 && axis != kRank - 1) || !carnot_node_is_fn(scale, CARNOT_FN_MUL)) return false;
-  const int at = scale->inputs[1]->constant ? 1 : 0;
-  out->temperature = scale->inputs[at];
-  const carnot_node* scores = only_producer(scale->inputs[1 - at]);
-  if (!is_matmul(scores) || !is_temperature(out->temperature, scores->outputs[0])) return false;
+  if (axis != -1 && axis != kRank - 1) return false;
+  out->temperature = NULL;
+  const carnot_node* scores =
+      only_producer(without_temperature(softmax->inputs[0], &out->temperature));
+  if (!is_matmul(scores)) return false;
   carnot_value* k = scores->inputs[1];
   if (!carnot_attr_int(carnot_node_row(scores), &scores->attrs, "transB")) {
     const carnot_node* turn = only_producer(k);
     if (!has_perm(turn, kSwap, kRank)) return false;
     k = turn->inputs[0];
   }
-  carnot_value* q = normalized(scores->inputs[0], &out->epsilon);
+  carnot_value* q = scores->inputs[0];
+  if (!out->temperature) q = without_temperature(q, &out->temperature);
+  q = out->temperature ? normalized(q, &out->epsilon) : NULL;
   k = normalized(k, &other);
   out->packed = q ? packed_of(q, 0) : NULL;
   return out->packed && has_many_heads(out->packed) && k && other == out->epsilon &&
