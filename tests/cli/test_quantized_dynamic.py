@@ -16,9 +16,10 @@ def network(x: np.ndarray, w: np.ndarray, w_scale: np.ndarray, bias: np.ndarray 
     m = Model()
     q, scale, zero = m.node("DynamicQuantizeLinear", m.input("x", x), outputs=3)
     results = {}
-    for _ in range(readers):
-        y = m.node("MatMulInteger", q, m.constant(w), zero, m.constant(np.zeros(np.shape(w_scale), np.int8)))
-        y = m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", scale, m.constant(w_scale)))
+    for reader in range(readers):
+        weights = m.constant(np.roll(w, reader, axis=-1))  # of equal ones, or scales, one would be left
+        y = m.node("MatMulInteger", q, weights, zero, m.constant(np.zeros(np.shape(w_scale), np.int8)))
+        y = m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", scale, m.constant(w_scale * F(2**reader))))
         results[y if bias is None else m.node("Add", m.constant(bias), y)] = F
     return m, results
 
@@ -90,7 +91,7 @@ def test_one_quantization_for_several_gemms(tmp_path: pathlib.Path, isa: str) ->
     got, tactics = m.run(tmp_path, results, isa)
     level = isa.replace("vnni", "")
     assert tactics == [f"cpu_dynamic_quantize_f32_{level}"] + [TACTIC + level] * 3
-    assert all(np.array_equal(y, got[0]) for y in got)
+    assert all(np.array_equal(y, np.roll(got[0], reader, axis=-1) * 2**reader) for reader, y in enumerate(got))
 
 
 @pytest.mark.parametrize("value", [0, np.nan, np.inf, -np.inf])
