@@ -159,12 +159,12 @@ class Bench:
         return max(SETTINGS, key=lambda setting: found[setting.slug])
 
     def patient(self, model: Model, peer: str) -> Setting:
-        """The fastest setting that does not gather requests, where it serves within 5 % of the fastest: in a queue each
+        """The fastest setting that does not gather requests, where it serves within 10 % of the fastest: in a queue each
         request waits for its own run alone. Else the fastest."""
         found = self.results["sweep"][f"{model.name} {peer}"]
         best = self.best(model, peer)
         single = max((s for s in SETTINGS if not s.batching), key=lambda setting: found[setting.slug])
-        return single if found[single.slug] >= 0.95 * found[best.slug] else best
+        return single if found[single.slug] >= 0.9 * found[best.slug] else best
 
     def throughput(self, model: Model) -> None:
         """Each server at its best setting, alternating, the better of two rounds."""
