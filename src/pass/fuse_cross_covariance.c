@@ -8,29 +8,17 @@
 
 enum { kRank = 4, kLeastHeads = 32 };  // of all batches
 
-static bool has_perm(const carnot_node* node, const int64_t* wanted, size_t rank) {
-  size_t count;
-  const int64_t* perm = node && node->op == CARNOT_OP_TRANSPOSE
-                            ? carnot_attr_ints(&node->attrs, "perm", &count)
-                            : NULL;
-  return perm && count == rank && memcmp(perm, wanted, sizeof(int64_t) * rank) == 0;
-}
-
-static carnot_node* only_producer(const carnot_value* value) {
-  return value && carnot_only_user(value) ? value->producer : NULL;
-}
-
 // |value| is element |index| of the first axis of a transposed [B,N,3,H,D]: that tensor.
 static carnot_value* packed_of(const carnot_value* value, int64_t index) {
   static const int64_t kTurn[] = {2, 0, 3, 4, 1};
   int64_t at = -1, axis = 0;
-  carnot_node* node = only_producer(value);
+  carnot_node* node = carnot_only_producer(value);
   if (node && node->op == CARNOT_OP_GATHER) {
     axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
     if (node->inputs[1]->type.rank != 0 || carnot_value_ints(node->inputs[1], &at, 1) != 1)
       return NULL;
   } else if (node && node->op == CARNOT_OP_SQUEEZE) {
-    node = only_producer(node->inputs[0]);
+    node = carnot_only_producer(node->inputs[0]);
     if (!node || node->op != CARNOT_OP_SLICE || node->input_count != 4 ||
         carnot_value_ints(node->inputs[1], &at, 1) != 1 ||
         carnot_value_ints(node->inputs[3], &axis, 1) != 1 ||
@@ -39,7 +27,7 @@ static carnot_value* packed_of(const carnot_value* value, int64_t index) {
   }
   if (at != index || axis != 0) return NULL;
   const carnot_node* turn = node->inputs[0]->producer;
-  return has_perm(turn, kTurn, 5) && carnot_sym_is(turn->inputs[0]->type.dims[2], 3)
+  return carnot_has_perm(turn, kTurn, 5) && carnot_sym_is(turn->inputs[0]->type.dims[2], 3)
              ? turn->inputs[0]
              : NULL;
 }
@@ -53,7 +41,7 @@ static bool has_many_heads(const carnot_value* packed) {
 
 // The operand that |value| divides by its length along the last axis.
 static carnot_value* normalized(const carnot_value* value, double* epsilon) {
-  const carnot_node* node = only_producer(value);
+  const carnot_node* node = carnot_only_producer(value);
   if (!node || node->op != CARNOT_OP_LP_NORM) return NULL;
   const carnot_op_row* row = carnot_node_row(node);
   const int64_t axis = carnot_attr_int(row, &node->attrs, "axis");
@@ -73,7 +61,7 @@ static bool is_matmul(const carnot_node* node) {
 // The operand of a product with a constant of one number for each head, [H,1,1] or [1,H,1,1], which
 // |*temperature| is set to; else |value|.
 static carnot_value* without_temperature(carnot_value* value, carnot_value** temperature) {
-  const carnot_node* scale = only_producer(value);
+  const carnot_node* scale = carnot_only_producer(value);
   if (!carnot_node_is_fn(scale, CARNOT_FN_MUL)) return value;
   const int at = scale->inputs[1]->constant ? 1 : 0;
   carnot_value* t = scale->inputs[at];
@@ -97,18 +85,18 @@ static bool read_cross(const carnot_node* values, cross* out) {
   double other;
   if (!is_matmul(values) || carnot_attr_int(carnot_node_row(values), &values->attrs, "transB"))
     return false;
-  const carnot_node* softmax = only_producer(values->inputs[0]);
+  const carnot_node* softmax = carnot_only_producer(values->inputs[0]);
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX) return false;
   const int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
   if (axis != -1 && axis != kRank - 1) return false;
   out->temperature = NULL;
   const carnot_node* scores =
-      only_producer(without_temperature(softmax->inputs[0], &out->temperature));
+      carnot_only_producer(without_temperature(softmax->inputs[0], &out->temperature));
   if (!is_matmul(scores)) return false;
   carnot_value* k = scores->inputs[1];
   if (!carnot_attr_int(carnot_node_row(scores), &scores->attrs, "transB")) {
-    const carnot_node* turn = only_producer(k);
-    if (!has_perm(turn, kSwap, kRank)) return false;
+    const carnot_node* turn = carnot_only_producer(k);
+    if (!carnot_has_perm(turn, kSwap, kRank)) return false;
     k = turn->inputs[0];
   }
   carnot_value* q = scores->inputs[0];
@@ -126,7 +114,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     cross c;
-    if (!has_perm(node, kFirst, kRank) || !read_cross(only_producer(node->inputs[0]), &c)) continue;
+    if (!carnot_has_perm(node, kFirst, kRank) ||
+        !read_cross(carnot_only_producer(node->inputs[0]), &c))
+      continue;
     carnot_emitter e = {.at = node, .name = node->name};
     const int64_t all = -1;
     carnot_value* inputs[2] = {c.packed, carnot_emit_reshape(&e, c.temperature, &all, 1)};

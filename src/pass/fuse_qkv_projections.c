@@ -188,18 +188,11 @@ static carnot_status* join_readers(const carnot_value* x) {
 
 // ---- packed projections: PyTorch's MultiheadAttention ----
 
-static bool is_perm(const carnot_node* node, const int64_t* wanted, size_t rank) {
-  size_t count;
-  const int64_t* perm = carnot_attr_ints(&node->attrs, "perm", &count);
-  return node->op == CARNOT_OP_TRANSPOSE && perm && count == rank &&
-         memcmp(perm, wanted, rank * sizeof(*perm)) == 0;
-}
-
 // The one projection [S,B,3E] that |squeeze| shows as [3,S,B,E]; NULL where it is another pattern.
 static carnot_value* packed_behind(const carnot_node* squeeze) {
   static const int64_t kPerm[] = {3, 1, 2, 0, 4};
   const carnot_node* move = squeeze->op == CARNOT_OP_SQUEEZE ? squeeze->inputs[0]->producer : NULL;
-  const carnot_node* wide = move && is_perm(move, kPerm, 5) ? move->inputs[0]->producer : NULL;
+  const carnot_node* wide = carnot_has_perm(move, kPerm, 5) ? move->inputs[0]->producer : NULL;
   const carnot_node* split =
       wide && wide->op == CARNOT_OP_UNSQUEEZE ? wide->inputs[0]->producer : NULL;
   if (!split || split->op != CARNOT_OP_RESHAPE || split->outputs[0]->type.rank != 4 ||
@@ -267,7 +260,7 @@ static carnot_status* batch_first(carnot_node* at, carnot_value** packed, bool* 
   if (matmul && matmul->op == CARNOT_OP_MATMUL && is_plain(matmul) &&
       matmul->inputs[1]->type.rank == 2 && add->inputs[1]->type.rank == 1)
     move = matmul->inputs[0]->producer;
-  if (!move || !is_perm(move, kPerm, 3)) return NULL;
+  if (!carnot_has_perm(move, kPerm, 3)) return NULL;
   carnot_value* inputs[2] = {move->inputs[0], matmul->inputs[1]};
   carnot_node* node;
   CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_MATMUL, matmul->name, &matmul->attrs, inputs,
@@ -300,7 +293,7 @@ static carnot_status* unpack(carnot_node* squeeze) {
 // added in its epilogue.
 static carnot_status* keep_batch_first(carnot_node* move) {
   static const int64_t kOut[] = {2, 0, 1, 3}, kBack[] = {1, 0, 2}, kDirect[] = {0, 2, 1, 3};
-  carnot_node* rows = is_perm(move, kOut, 4) ? carnot_only_user(move->outputs[0]) : NULL;
+  carnot_node* rows = carnot_has_perm(move, kOut, 4) ? carnot_only_user(move->outputs[0]) : NULL;
   carnot_node* gemm = rows && rows->op == CARNOT_OP_RESHAPE && rows->outputs[0]->type.rank == 2
                           ? carnot_only_user(rows->outputs[0])
                           : NULL;
@@ -313,7 +306,7 @@ static carnot_status* keep_batch_first(carnot_node* move) {
   carnot_node* back = split && split->op == CARNOT_OP_RESHAPE && split->outputs[0]->type.rank == 3
                           ? carnot_only_user(split->outputs[0])
                           : NULL;
-  if (!back || !is_perm(back, kBack, 3)) return NULL;
+  if (!carnot_has_perm(back, kBack, 3)) return NULL;
   const carnot_op_row* row = carnot_node_row(gemm);
   if (carnot_attr_float(row, &gemm->attrs, "alpha") != 1 ||
       carnot_attr_float(row, &gemm->attrs, "beta") != 1)

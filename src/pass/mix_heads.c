@@ -9,14 +9,6 @@ enum { kRank = 4 };
 
 static const int64_t kLast[kRank] = {0, 2, 3, 1}, kFirst[kRank] = {0, 3, 1, 2};
 
-static bool transposes(const carnot_node* node, const int64_t* wanted) {
-  size_t count;
-  const int64_t* perm = node && node->op == CARNOT_OP_TRANSPOSE
-                            ? carnot_attr_ints(&node->attrs, "perm", &count)
-                            : NULL;
-  return perm && count == kRank && memcmp(perm, wanted, sizeof(int64_t) * kRank) == 0;
-}
-
 // The constant that |node| adds along the last axis; *out_x is the other operand.
 static carnot_value* bias_of(const carnot_node* node, carnot_value** out_x) {
   if (!carnot_node_is_fn(node, CARNOT_FN_ADD)) return NULL;
@@ -29,21 +21,17 @@ static carnot_value* bias_of(const carnot_node* node, carnot_value** out_x) {
              : NULL;
 }
 
-static carnot_node* only_producer(const carnot_value* value) {
-  return carnot_only_user(value) ? value->producer : NULL;
-}
-
 typedef struct mixed {
   carnot_node* matmul;
   carnot_value *x, *weights, *bias;
 } mixed;
 
-// |value| is a product with constant weights [H,G], and a bias.
-static bool read_product(const carnot_value* value, mixed* out) {
+// |value| is a MatMul by constant weights [H,G], and a bias.
+static bool read_matmul(const carnot_value* value, mixed* out) {
   carnot_value* x = NULL;
-  carnot_node* node = only_producer(value);
+  carnot_node* node = carnot_only_producer(value);
   *out = (mixed){.bias = node ? bias_of(node, &x) : NULL};
-  if (out->bias) node = only_producer(x);
+  if (out->bias) node = carnot_only_producer(x);
   if (!node || node->op != CARNOT_OP_MATMUL || !node->inputs[1]->constant ||
       node->inputs[1]->type.rank != 2 || !carnot_is_ranked(node->inputs[0]) ||
       node->inputs[0]->type.rank != kRank ||
@@ -70,16 +58,16 @@ static bool is_softmax_of_keys(const carnot_node* node) {
 // |turn| takes heads to the front again: the whole chain behind the transpose that took them last.
 static carnot_status* rewrite(carnot_node* turn) {
   mixed last, first = {.matmul = NULL};
-  if (!read_product(turn->inputs[0], &last)) return NULL;
-  carnot_node* before = only_producer(last.x);
+  if (!read_matmul(turn->inputs[0], &last)) return NULL;
+  carnot_node* before = carnot_only_producer(last.x);
   carnot_node* softmax = is_softmax_of_keys(before) ? before : NULL;
   if (softmax) {
-    if (read_product(softmax->inputs[0], &first))
-      before = only_producer(first.x);
+    if (read_matmul(softmax->inputs[0], &first))
+      before = carnot_only_producer(first.x);
     else
-      before = only_producer(softmax->inputs[0]);
+      before = carnot_only_producer(softmax->inputs[0]);
   }
-  if (!transposes(before, kLast)) return NULL;
+  if (!carnot_has_perm(before, kLast, kRank)) return NULL;
   carnot_emitter e = {.at = turn};
   carnot_value* x = before->inputs[0];
   if (first.matmul) x = emit_mix(&e, &first, x);
@@ -101,7 +89,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    if (transposes(node, kFirst)) CARNOT_TRY(rewrite(node));
+    if (carnot_has_perm(node, kFirst, kRank)) CARNOT_TRY(rewrite(node));
   }
   return NULL;
 }

@@ -1,7 +1,7 @@
 // Writes a Concat whose first operands are those of another as a Concat of its result:
 //   Concat(a, b) and Concat(a, b, c)  =  Concat(a, b) and Concat(Concat(a, b), c)
-// as dense blocks list all layers before each. Then each result has one place: lowering lays it in
-// the next, and nothing is copied.
+// as dense blocks list all layers before each. Then each result is the beginning of one other:
+// lowering lays it in the next, and nothing is copied.
 #include "pass/emit.h"
 
 // Lists of sizes are left alone.

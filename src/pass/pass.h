@@ -202,6 +202,10 @@ static inline bool carnot_pass_computes(const carnot_pass_options* options,
 bool carnot_node_comes_before(const carnot_node* a, const carnot_node* b);
 // The only reader of |value|, or NULL when there are more, none, or it is a result.
 carnot_node* carnot_only_user(const carnot_value* value);
+// What makes |value|, which one node reads; else NULL. |value| may be NULL.
+carnot_node* carnot_only_producer(const carnot_value* value);
+// True for a transpose by |perm| [rank]. |node| may be NULL.
+bool carnot_has_perm(const carnot_node* node, const int64_t* perm, size_t rank);
 // A tensor whose rank is known.
 static inline bool carnot_is_ranked(const carnot_value* value) {
   return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0;

@@ -11,6 +11,18 @@ carnot_node* carnot_only_user(const carnot_value* value) {
   return value && value->use_count == 1 && !value->block_output_count ? value->uses[0].node : NULL;
 }
 
+carnot_node* carnot_only_producer(const carnot_value* value) {
+  return value && carnot_only_user(value) ? value->producer : NULL;
+}
+
+bool carnot_has_perm(const carnot_node* node, const int64_t* perm, size_t rank) {
+  size_t count;
+  const int64_t* own = node && node->op == CARNOT_OP_TRANSPOSE
+                           ? carnot_attr_ints(&node->attrs, "perm", &count)
+                           : NULL;
+  return own && count == rank && memcmp(own, perm, rank * sizeof(*perm)) == 0;
+}
+
 bool carnot_same_dims(const carnot_type* a, const carnot_type* b) {
   if (a->kind != CARNOT_VALUE_TENSOR || b->kind != a->kind || a->rank != b->rank || a->rank < 0)
     return false;

@@ -1,6 +1,6 @@
 // What is written once for each step of an unrolled loop is computed for all steps at once:
 //   Concat(Unsqueeze(f(x[0], w)), Unsqueeze(f(x[1], w)), ..) = f(x, w)
-// for pointwise functions, reductions and products by constant weights of slices, and the chain
+// for pointwise functions, reductions and MatMul by constant weights of slices, and the chain
 //   h[t] = a[t] * h[t-1] + b[t]
 // becomes linear_scan. For an accelerator, where each step was a kernel or several.
 #include "pass/emit.h"
@@ -185,7 +185,7 @@ static carnot_value* roll_axes(roller* r, carnot_value* const* steps, int rank) 
   return x ? carnot_emit(&r->e, node->op, &node->attrs, inputs, 2) : NULL;
 }
 
-static carnot_value* roll_product(roller* r, carnot_value* const* steps) {
+static carnot_value* roll_matmul(roller* r, carnot_value* const* steps) {
   const carnot_node* node = steps[0]->producer;
   carnot_value **x = operands(r, steps, 0), **w = operands(r, steps, 1);
   if (node->input_count != 2 || !x || !w || is_same(r, x) || !is_same(r, w) ||
@@ -207,7 +207,7 @@ static carnot_value* roll_nodes(roller* r, carnot_value* const* steps) {
   if (node->op == CARNOT_OP_REDUCE || node->op == CARNOT_OP_SQUEEZE)
     return roll_axes(r, steps, rank);
   if (node->op == CARNOT_OP_UNSQUEEZE) return roll_axes(r, steps, steps[0]->type.rank);
-  return node->op == CARNOT_OP_MATMUL ? roll_product(r, steps) : NULL;
+  return node->op == CARNOT_OP_MATMUL ? roll_matmul(r, steps) : NULL;
 }
 
 // One value that has all of |steps| along the axis; NULL where there is none.

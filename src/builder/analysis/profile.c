@@ -8,14 +8,22 @@ enum { kDefaultOptimum = 1, kGuess = 64 };
 // Bytes of a value that the plan has room for.
 static const uint64_t kMostPlanned = (uint64_t)1 << 38;
 
-static carnot_status* grow_tables(carnot_builder* builder) {
-  size_t count = builder->graph->syms.count + 1;
-  void *values, *known, *is_static;
+// A value for each symbol, none of them known.
+static carnot_status* new_table(carnot_builder* builder, int64_t** out_values, bool** out_known) {
+  const size_t count = builder->graph->syms.count + 1;
+  void *values, *known;
   CARNOT_TRY(carnot_arena_try(&builder->graph->arena, count, sizeof(int64_t), "symbols", &values));
   CARNOT_TRY(carnot_arena_try(&builder->graph->arena, count, sizeof(bool), "symbols", &known));
+  *out_values = values;
+  *out_known = known;
+  return NULL;
+}
+
+static carnot_status* grow_tables(carnot_builder* builder) {
+  const size_t count = builder->graph->syms.count + 1;
+  void* is_static;
+  CARNOT_TRY(new_table(builder, &builder->symbol_values, &builder->symbol_known));
   CARNOT_TRY(carnot_arena_try(&builder->graph->arena, count, sizeof(bool), "symbols", &is_static));
-  builder->symbol_values = values;
-  builder->symbol_known = known;
   builder->symbol_static = is_static;
   return NULL;
 }
@@ -146,13 +154,7 @@ carnot_status* carnot_apply_profiles(carnot_builder* builder) {
 // What rows are asked about where only the run knows.
 static carnot_status* guess_unknown(carnot_builder* builder) {
   const carnot_syms* syms = &builder->graph->syms;
-  void *values, *known;
-  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(int64_t), "symbols",
-                              &values));
-  CARNOT_TRY(
-      carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(bool), "symbols", &known));
-  builder->guess_values = values;
-  builder->guess_known = known;
+  CARNOT_TRY(new_table(builder, &builder->guess_values, &builder->guess_known));
   for (size_t i = 0; i < syms->count; i++) {
     builder->guess_values[i] = builder->symbol_values[i];
     builder->guess_known[i] = builder->symbol_known[i];
@@ -177,12 +179,8 @@ static int64_t size_at(const carnot_sym_expr* symbol, int64_t optimum, int index
 static carnot_status* note_size(carnot_builder* builder, int index, const int64_t** previous) {
   enum { kMostSize = 1 << 30 };
   const carnot_syms* syms = &builder->graph->syms;
-  void *values, *known;
-  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(int64_t), "symbols",
-                              &values));
-  CARNOT_TRY(
-      carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(bool), "symbols", &known));
-  carnot_symbol_sizes sizes = {values, known};
+  carnot_symbol_sizes sizes;
+  CARNOT_TRY(new_table(builder, &sizes.values, &sizes.known));
   bool differs = false, repeats = *previous != NULL;
   for (size_t i = 0; i < syms->count; i++) {
     if (syms->items[i].op != CARNOT_SYM_SYMBOL || !builder->symbol_known[i]) continue;
@@ -194,7 +192,7 @@ static carnot_status* note_size(carnot_builder* builder, int index, const int64_
   }
   if (!differs || repeats) return NULL;
   builder->sizes[index] = sizes;
-  *previous = values;
+  *previous = sizes.values;
   return NULL;
 }
 

@@ -56,7 +56,8 @@ static double quantity_of(const carnot_problem* p, guarded_quantity q) {
   return elements;
 }
 
-static bool is_too_large(const carnot_problem* p, const carnot_tactic* tactic) {
+static bool is_too_large(const carnot_candidate* c) {
+  const carnot_problem* p = &c->problem;
   double flops = 0, moved = 0;
   for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
     const carnot_operand_desc* t =
@@ -66,7 +67,7 @@ static bool is_too_large(const carnot_problem* p, const carnot_tactic* tactic) {
     for (int d = 0; d < t->rank; d++) bytes *= (double)t->dims[d];
     if (bytes > kMostTimedBytes) return true;
   }
-  if (tactic->work) tactic->work(p, &flops, &moved);
+  carnot_candidate_work(c, &flops, &moved);
   return flops > kMostTimedFlops;
 }
 
@@ -78,13 +79,14 @@ typedef struct sized_candidates {
   uint32_t count;
 } sized_candidates;
 
-// A copy of the candidate's problem at |size|, an index of builder->sizes; false when it cannot be
-// timed there.
-static carnot_status* problem_at(const guard_builder* g, int size, const carnot_candidate* c,
-                                 carnot_problem* out, bool* out_timed) {
-  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &c->problem, out));
-  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, &g->builder->sizes[size], out, out_timed));
-  *out_timed = *out_timed && !is_too_large(out, c->tactic);
+// |from| at |size|, an index of builder->sizes; false when it cannot be timed there.
+static carnot_status* candidate_at(const guard_builder* g, int size, const carnot_candidate* from,
+                                   carnot_candidate* out, bool* out_timed) {
+  *out = (carnot_candidate){.tactic = from->tactic, .ns = UINT64_MAX};
+  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &from->problem, &out->problem));
+  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, &g->builder->sizes[size], &out->problem,
+                                   out_timed));
+  *out_timed = *out_timed && !is_too_large(out);
   return NULL;
 }
 
@@ -96,8 +98,7 @@ static carnot_status* candidates_at(const guard_builder* g, int size, sized_cand
   out->count = 0;
   for (uint32_t i = 0; i < set->count; i++) {
     carnot_candidate* c = &out->items[out->count];
-    *c = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
-    CARNOT_TRY(problem_at(g, size, &set->items[i], &c->problem, &timed));
+    CARNOT_TRY(candidate_at(g, size, &set->items[i], c, &timed));
     if (!timed) {
       out->count = 0;
       return NULL;
