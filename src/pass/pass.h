@@ -123,6 +123,9 @@ carnot_status* carnot_pass_fuse_cached_attention(
 // Folds padding with zeros before a convolution into its own padding.
 carnot_status* carnot_pass_fold_pads(carnot_graph* graph,
                                      const carnot_pass_options* options) CARNOT_MUST_USE;
+// Folds a crop behind a transposed convolution into its padding.
+carnot_status* carnot_pass_fold_crops(carnot_graph* graph,
+                                      const carnot_pass_options* options) CARNOT_MUST_USE;
 // Folds batch normalization, and products and sums by channel, behind a convolution into its
 // weights.
 carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,

@@ -50,6 +50,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_hoist_slices, false, false},
     {"fold_pads", "makes zeros around pixels the padding of the convolution behind them",
      carnot_pass_fold_pads, false, false},
+    {"fold_crops", "makes crops the padding of the transposed convolution before them",
+     carnot_pass_fold_crops, false, false},
     {"fold_batch_norm", "folds batch normalization into convolution weights",
      carnot_pass_fold_batch_norm, false, false},
     {"merge_convolutions", "makes one convolution of a sum of those that read the same input",
