@@ -213,7 +213,8 @@ static carnot_value* roll_nodes(roller* r, carnot_value* const* steps) {
 // One value that has all of |steps| along the axis; NULL where there is none.
 static carnot_value* roll(roller* r, carnot_value* const* steps) {
   carnot_value* whole = gathered(r, steps);
-  if (whole || ++r->depth > kMostDepth) return whole;
+  if (whole || r->depth == kMostDepth) return whole;
+  r->depth++;
   whole = scanned(r, steps);
   if (!whole) whole = roll_nodes(r, steps);
   r->depth--;
