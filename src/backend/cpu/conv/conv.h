@@ -6,6 +6,7 @@
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/epilogue.h"
 #include "backend/cpu/common/window_geometry.h"
+#include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 
 enum { CARNOT_CONV_MAX_CHANNELS = 8192, CARNOT_CONV_MAX_FILTERS = 1 << 16 };
 
@@ -77,6 +78,12 @@ const char* carnot_conv_reject_bf16(const carnot_problem* problem,
 carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan,
                                       const carnot_operand* inputs,
                                       const carnot_operand* outputs) CARNOT_MUST_USE;
+// Element |index| of memory of |t|; kernels by tiles take pointers to float32 for BF16 too.
+static inline float* carnot_conv_element(const carnot_operand* t, int64_t index) {
+  return (float*)(void*)((char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8));
+}
+// How the results of |call| are cut into parts.
+carnot_work_partition carnot_conv_tiles_partition(const carnot_conv2d_bf16_tiles* call);
 // work: weights of |weight_bytes| bytes each.
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes);

@@ -5,7 +5,7 @@
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
-enum { kLeastGroupChannels = 16, kMostGroups = 8, kRowUnit = 32 };
+enum { kLeastGroupChannels = 16, kMostGroups = 8 };
 
 // A filter row is one tap where the kernel joins its columns.
 static bool joins_columns(const carnot_conv_params* p) {
@@ -110,23 +110,6 @@ typedef struct conv_state {
   int64_t scratch;  // of a part
 } conv_state;
 
-// Pixels in place are read mostly from L2. Others are copied by every part, in whole rows, for a
-// row that two parts share is copied twice.
-static carnot_work_partition partition_of(const carnot_conv_params* p,
-                                          const carnot_window_geometry* g,
-                                          const carnot_conv2d_bf16_tiles* call) {
-  const bool in_place = carnot_conv2d_bf16_tiles_in_place(call);
-  const int64_t channels = p->channels / p->group, depth = channels * carnot_conv_taps(p),
-                filters = p->filters / p->group;
-  const double src = (double)(g->n * g->h * g->w * channels);
-  return carnot_work_partition_make_least(g->n * g->p * g->q, filters, depth,
-                                          in_place ? kRowUnit : g->q,
-                                          src * (in_place            ? 1
-                                                 : call->src_is_bf16 ? 4
-                                                                     : 6),
-                                          (double)(depth * filters) * 2);
-}
-
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
                                      size_t* out_workspace_bytes) {
@@ -140,7 +123,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "the pixels under the window do not fit in L2");
   carnot_work_partition* partition = &state->partition;
-  *partition = partition_of(p, g, &call);
+  *partition = carnot_conv_tiles_partition(&call);
   state->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
   *out_workspace_bytes =
       (size_t)(state->scratch * carnot_work_partition_count(partition) * p->group);
@@ -157,11 +140,6 @@ typedef struct conv_run {
   char* workspace;
 } conv_run;
 
-// Element |index| of memory of |t|; the kernel takes pointers to float32 for either type.
-static float* element(const carnot_operand* t, int64_t index) {
-  return (float*)(void*)((char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8));
-}
-
 static void conv_part(void* argument, int64_t part) {
   const conv_run* run = argument;
   const carnot_conv_params* p = run->params;
@@ -172,8 +150,8 @@ static void conv_part(void* argument, int64_t part) {
   carnot_conv2d_bf16_tiles call = call_of(p, &run->state->geometry);
   call.src_is_bf16 = run->inputs[0].format.dtype == CARNOT_DTYPE_BF16;
   call.dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16;
-  call.conv.src = element(&run->inputs[0], group * channels);
-  call.conv.dst = element(&run->outputs[0], group * filters);
+  call.conv.src = carnot_conv_element(&run->inputs[0], group * channels);
+  call.conv.dst = carnot_conv_element(&run->outputs[0], group * filters);
   call.scratch = run->workspace + part * run->state->scratch;
   call.conv.weights = run->weights + (size_t)group * packed_bytes(p);
   carnot_epilogue_plan_bind(plan, run->inputs, run->bias ? run->bias + group * filters : NULL,
@@ -181,7 +159,7 @@ static void conv_part(void* argument, int64_t part) {
   if (plan->residual >= 0) {
     const carnot_operand* residual = &run->inputs[plan->residual];
     call.residual_is_bf16 = residual->format.dtype == CARNOT_DTYPE_BF16;
-    call.conv.epilogue.residual = element(residual, group * filters);
+    call.conv.epilogue.residual = carnot_conv_element(residual, group * filters);
   }
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(partition, part % per_group, &m0, &m1, &n0, &n1);

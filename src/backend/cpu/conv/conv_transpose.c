@@ -1,6 +1,6 @@
-// Transposed convolution over channels-last float32: output pixels of one phase (their position
-// modulo the stride) are sums over the same taps, so that every phase is a plain convolution of
-// stride 1 with a smaller filter.
+// Transposed convolution over channels-last float32 or BF16: output pixels of one phase (their
+// position modulo the stride) are sums over the same taps, so that every phase is a plain
+// convolution of stride 1 with a smaller filter.
 //   y[o] = sum_t x[(o + begin - t) / stride] * w[t] over the taps t where it divides;  with t =
 //   first + stride * u: o = stride * j + phase,  x index = j + (phase + begin - first) / stride - u
 #include "backend/cpu/conv/conv_transpose.h"
@@ -10,7 +10,7 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "tactic/problem/conv.h"
 
-enum { kMaxStride = 8, kLeastSplitChannels = 24 };
+enum { kMaxStride = 8, kLeastSplitChannels = 24, kLeastTileChannels = 16 };
 
 // |w| with axes of one tap in front, up to three.
 static carnot_sliding_window with_all_axes(const carnot_sliding_window* w) {
@@ -66,7 +66,7 @@ static const char* read_problem(const carnot_problem* problem, carnot_transposed
   if (why) return why;
   if (conv.node->op != CARNOT_OP_CONV_TRANSPOSE || conv.casts) return "";
   const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[conv.weights];
-  why = carnot_not_f32(x, "the input", 3, 2 + CARNOT_TRANSPOSED_AXES, reason, size);
+  why = carnot_not_f32_value(problem, x, "the input", 3, 2 + CARNOT_TRANSPOSED_AXES, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(w) || w->rank != x->rank)
     return "the weights are not constant float32";
@@ -101,22 +101,41 @@ static const char* read_problem(const carnot_problem* problem, carnot_transposed
   return NULL;
 }
 
-// GEMM by BF16 parts takes windows of two dimensions and, of a tap, channels that fill three
-// quarters of a tile's depth.
-static const char* refuse_parts(const carnot_transposed_params* p, char* reason, size_t size) {
-  if (!carnot_packed_weights_split((carnot_weights_type)p->weights)) return NULL;
+// Whether the copy of the pixels holds the window of each phase for rows of any size.
+static bool windows_fit(const carnot_transposed_params* p) {
+  static const int64_t any[CARNOT_TRANSPOSED_AXES] = {1, INT32_MAX, INT32_MAX};
+  for (int64_t at = 0; at < carnot_transposed_phase_count(p); at++) {
+    carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES];
+    carnot_transposed_phases_of(p, at, axes);
+    const carnot_conv2d_bf16_tiles call = {.conv = carnot_transposed_conv(p, axes, any, any)};
+    if (!carnot_conv2d_bf16_tiles_fits(&call)) return false;
+  }
+  return true;
+}
+
+// Kernels by tile instructions take windows of two dimensions and, of a tap, channels that fill
+// half of a tile's depth, by BF16 parts three quarters.
+static const char* refuse_tiles(const carnot_transposed_params* p, char* reason, size_t size) {
+  const carnot_weights_type type = (carnot_weights_type)p->weights;
+  const int64_t channels = p->channels / p->group, filters = p->filters / p->group;
+  const int least = type == CARNOT_WEIGHTS_BF16_TILES ? kLeastTileChannels : kLeastSplitChannels;
+  if (type == CARNOT_WEIGHTS_F32) return NULL;
   if (p->window.kernel[0] != 1 || p->window.strides[0] != 1 || p->window.begin[0])
     return "a window of three dimensions";
-  if (p->channels / p->group < kLeastSplitChannels)
+  if (channels < least)
     return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
-                          (long long)(p->channels / p->group), kLeastSplitChannels);
-  return NULL;
+                          (long long)channels, least);
+  if (type != CARNOT_WEIGHTS_BF16_TILES) return NULL;
+  if (filters % 16 && p->group > 1)
+    return carnot_because(reason, size, "%lld filters a group, takes multiples of 16",
+                          (long long)filters);
+  return windows_fit(p) ? NULL : "the pixels under the window do not fit in L2";
 }
 
 static const char* transposed_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_transposed_params p;
   const char* why = read_problem(problem, &p, reason, size);
-  if (!why) why = refuse_parts(&p, reason, size);
+  if (!why) why = refuse_tiles(&p, reason, size);
   if (!why) {
     const carnot_plan_node* node = &problem->region->nodes[0];
     why = carnot_packed_weights_reject(problem, problem->inputs[node->inputs[1]].tensor,
@@ -175,7 +194,10 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
   CARNOT_TRY(carnot_arena_try(out->arena, carnot_align_up((size_t)p->filters, 16), sizeof(float),
                               "a bias", &bias));
   CARNOT_TRY(carnot_conv_alloc_weights(
-      out, type == CARNOT_WEIGHTS_F32 ? "phases k1n16 f32" : "phases k32n16 bf16x3",
+      out,
+      type == CARNOT_WEIGHTS_F32          ? "phases k1n16 f32"
+      : type == CARNOT_WEIGHTS_BF16_TILES ? "phases k2n16d32 bf16"
+                                          : "phases k32n16 bf16x3",
       carnot_transposed_offset(p, 0, carnot_transposed_phase_count(p)), &packed));
   // One phase has all weights at most; packed, its outputs are filled up to a panel.
   const carnot_tensor* weights = problem->inputs[node->inputs[1]].tensor;
@@ -212,7 +234,7 @@ static carnot_status* transposed_validate(const carnot_step_view* step) {
                    p->activation >= 0 && p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
-  why = refuse_parts(p, reason, sizeof(reason));
+  why = refuse_tiles(p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "the window: %s", why);
   CARNOT_CHECK(p->weights == (int32_t)carnot_packed_weights_type(step->tactic), INVALID_MODEL,
                "packed weights of type %d, must be %d", p->weights,
@@ -246,3 +268,5 @@ static void transposed_work(const carnot_problem* problem, double* out_flops, do
   .run = carnot_transposed_run, .work = transposed_work
 CARNOT_CPU_TACTICS(conv_transpose_f32, TRANSPOSED_TACTIC);
 CARNOT_CPU_SPLIT_TACTICS(conv_transpose, TRANSPOSED_TACTIC);
+CARNOT_CPU_TACTIC(conv_transpose_bf16_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_HALF,
+                  .precision = CARNOT_DTYPE_BF16, .takes_bf16 = true, TRANSPOSED_TACTIC);

@@ -31,6 +31,11 @@ carnot_packed_weights_shape carnot_transposed_weights(
     const carnot_transposed_params* p, const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES]);
 // The byte at which the weights of a phase begin, by phase then group; past the last: their size.
 size_t carnot_transposed_offset(const carnot_transposed_params* p, int64_t group, int64_t at);
+// The convolution of a phase over one group, without pointers and distances: |out| pixels of |in|.
+carnot_conv2d_f32 carnot_transposed_conv(const carnot_transposed_params* p,
+                                         const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES],
+                                         const int64_t in[CARNOT_TRANSPOSED_AXES],
+                                         const int64_t out[CARNOT_TRANSPOSED_AXES]);
 
 // configure and run of the tactic.
 carnot_status* carnot_transposed_configure(const carnot_step_view* step,

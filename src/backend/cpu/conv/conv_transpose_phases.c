@@ -37,3 +37,23 @@ size_t carnot_transposed_offset(const carnot_transposed_params* p, int64_t group
   }
   return offset + (size_t)group * bytes;
 }
+
+carnot_conv2d_f32 carnot_transposed_conv(const carnot_transposed_params* p,
+                                         const carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES],
+                                         const int64_t in[CARNOT_TRANSPOSED_AXES],
+                                         const int64_t out[CARNOT_TRANSPOSED_AXES]) {
+  return (carnot_conv2d_f32){.h = in[1],
+                             .w = in[2],
+                             .c = p->channels / p->group,
+                             .p = out[1],
+                             .q = out[2],
+                             .k = p->filters / p->group,
+                             .r = axes[1].count,
+                             .s = axes[2].count,
+                             .stride_h = 1,
+                             .stride_w = 1,
+                             .dilation_h = 1,
+                             .dilation_w = 1,
+                             .pad_h = axes[1].count - 1 - axes[1].shift,
+                             .pad_w = axes[2].count - 1 - axes[2].shift};
+}
