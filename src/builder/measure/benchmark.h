@@ -22,6 +22,11 @@ typedef struct carnot_candidate {
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) CARNOT_MUST_USE;
 
+// How many rounds of runs follow a candidate's first, which took |first_ns|, where the fastest
+// candidate's first took |least_ns|: none for one that is hopelessly behind, whose time is that of
+// its first run.
+int carnot_rounds_after(uint64_t first_ns, uint64_t least_ns);
+
 // Marks |candidate| untimed where |refusal| says that timing it takes too much memory
 // (OUT_OF_RANGE, OUT_OF_MEMORY), else failed. Takes |refusal|.
 void carnot_note_refusal(const carnot_builder* builder, carnot_status* refusal,

@@ -8,7 +8,8 @@
 #include "backend/device.h"
 
 enum { kRounds = 4, kLongRounds = 2, kLeastNs = 20000, kMaxRepeats = 64 };
-enum { kLongNs = 4000000 };  // a run that a few rounds tell apart
+enum { kLongNs = 4000000 };       // a run that a few rounds tell apart
+enum { kHopelessNs = 50000000 };  // of a run behind four times the fastest: no disturbance
 
 static uint64_t now_ns(void) {
   struct timespec t;
@@ -183,34 +184,51 @@ static bool can_time(const carnot_candidate* c) {
   return known;
 }
 
-static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* candidates,
-                                 bench* benches, size_t count) {
-  carnot_executor* executor = builder->config->executor;
-  bool begun = carnot_executor_begin(executor);
-  if (!begun) executor = NULL;
-  carnot_status* status = NULL;
-  int repeats[CARNOT_MAX_CANDIDATES], rounds[CARNOT_MAX_CANDIDATES];
-  for (int round = -1; round < kRounds && !status; round++) {
-    for (size_t i = 0; i < count && !status; i++) {
-      if (!benches[i].owned || (round >= 0 && round >= rounds[i])) continue;
-      uint64_t ns;
-      status = time_once(&candidates[i], &benches[i], executor, builder->machine.cold_weights,
-                         round < 0 ? 1 : repeats[i], &ns);
-      if (status) break;
-      // The first run warms up and says how often to repeat, so that a reading is well above the
-      // clock's resolution.
-      if (round < 0) {
-        rounds[i] = ns >= kLongNs ? kLongRounds : kRounds;
-        repeats[i] = ns >= kLeastNs
-                         ? 1
-                         : (int)carnot_min_i64(kMaxRepeats, (int64_t)(kLeastNs / (ns + 1)) + 1);
-      } else if (ns < candidates[i].ns) {
-        candidates[i].ns = ns;
-      }
-    }
+int carnot_rounds_after(uint64_t first_ns, uint64_t least_ns) {
+  if (first_ns >= 4 * least_ns + kHopelessNs) return 0;
+  return first_ns >= kLongNs ? kLongRounds : kRounds;
+}
+
+// Once each, which warms up and says how often to repeat, so that a reading is well above the
+// clock's resolution. Sets the times.
+static carnot_status* run_first(bool cold_weights, carnot_candidate* candidates, bench* benches,
+                                size_t count, carnot_executor* executor, int* out_repeats) {
+  for (size_t i = 0; i < count; i++) {
+    if (!benches[i].owned) continue;
+    uint64_t ns;
+    CARNOT_TRY(time_once(&candidates[i], &benches[i], executor, cold_weights, 1, &ns));
+    candidates[i].ns = ns;
+    out_repeats[i] =
+        ns >= kLeastNs ? 1 : (int)carnot_min_i64(kMaxRepeats, (int64_t)(kLeastNs / (ns + 1)) + 1);
   }
-  if (begun) carnot_executor_end(executor);
-  return status;
+  return NULL;
+}
+
+// The times of the first runs decide how many rounds follow; their own count where none does.
+static void set_rounds(carnot_candidate* candidates, const bench* benches, size_t count,
+                       int* out_rounds) {
+  uint64_t least = UINT64_MAX / 8;
+  for (size_t i = 0; i < count; i++)
+    if (benches[i].owned && candidates[i].ns < least) least = candidates[i].ns;
+  for (size_t i = 0; i < count; i++) {
+    out_rounds[i] = benches[i].owned ? carnot_rounds_after(candidates[i].ns, least) : 0;
+    if (out_rounds[i]) candidates[i].ns = UINT64_MAX;
+  }
+}
+
+static carnot_status* run_rounds(bool cold_weights, carnot_candidate* candidates, bench* benches,
+                                 size_t count, carnot_executor* executor) {
+  int repeats[CARNOT_MAX_CANDIDATES], rounds[CARNOT_MAX_CANDIDATES];
+  CARNOT_TRY(run_first(cold_weights, candidates, benches, count, executor, repeats));
+  set_rounds(candidates, benches, count, rounds);
+  for (int round = 0; round < kRounds; round++)
+    for (size_t i = 0; i < count; i++) {
+      if (round >= rounds[i]) continue;
+      uint64_t ns;
+      CARNOT_TRY(time_once(&candidates[i], &benches[i], executor, cold_weights, repeats[i], &ns));
+      if (ns < candidates[i].ns) candidates[i].ns = ns;
+    }
+  return NULL;
 }
 
 void carnot_note_refusal(const carnot_builder* builder, carnot_status* refusal,
@@ -242,7 +260,13 @@ carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate*
     }
     carnot_note_refusal(builder, refusal, &candidates[i]);
   }
-  if (!status) status = run_rounds(builder, candidates, benches, count);
+  if (!status) {
+    carnot_executor* executor = builder->config->executor;
+    const bool begun = carnot_executor_begin(executor);
+    status = run_rounds(builder->machine.cold_weights, candidates, benches, count,
+                        begun ? executor : NULL);
+    if (begun) carnot_executor_end(executor);
+  }
   for (size_t i = 0; i < count; i++)
     if (benches[i].owned) close_bench(&benches[i]);
   return status;

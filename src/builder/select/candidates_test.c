@@ -124,6 +124,16 @@ static void test_too_large_to_be_timed(void** state) {
   select_close(&f);
 }
 
+// A run that is slow beyond any disturbance is not repeated; shorter ones are, however far behind.
+static void test_rounds(void** state) {
+  (void)state;
+  const uint64_t ms = 1000000;
+  assert_int_equal(carnot_rounds_after(450 * ms, 100 * ms), 0);
+  assert_true(carnot_rounds_after(449 * ms, 100 * ms) > 0);
+  assert_true(carnot_rounds_after(49 * ms, 1) > 0);
+  assert_true(carnot_rounds_after(ms, ms) > carnot_rounds_after(10 * ms, ms));
+}
+
 static const carnot_tactic* g_pinned;
 static bool pin(void* user, const carnot_tactic* tactic) {
   ++*(int*)user;
@@ -158,6 +168,7 @@ int main(void) {
                                      cmocka_unit_test(test_cached_times_are_taken),
                                      cmocka_unit_test(test_measured_times_are_cached),
                                      cmocka_unit_test(test_too_large_to_be_timed),
+                                     cmocka_unit_test(test_rounds),
                                      cmocka_unit_test(test_pins)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
