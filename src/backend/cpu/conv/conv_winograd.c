@@ -1,0 +1,143 @@
+// Convolution by 3x3 filters of stride 1 over channels-last float32 operands, as F(2x2,3x3).
+#include <stdlib.h>
+
+#include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/common/packed_weights.h"
+#include "backend/cpu/conv/conv.h"
+
+// Fewer channels or filters leave more arithmetic in the transforms than they save.
+enum { kLeastChannels = 16, kLeastFilters = 16 };
+
+static const char* check_params(const carnot_conv_params* p, char* reason, size_t size) {
+  const carnot_sliding_window* w = &p->window;
+  if (w->rank != 2) return "the window has not two dimensions";
+  for (int i = 0; i < 2; i++) {
+    if (w->kernel[i] != 3)
+      return carnot_because(reason, size, "a window of %lldx%lld, takes 3x3",
+                            (long long)w->kernel[0], (long long)w->kernel[1]);
+    if (w->strides[i] != 1 || w->dilations[i] != 1) return "the window is strided or dilated";
+  }
+  if (p->group != 1) return "the channels are in groups";
+  if (p->channels < kLeastChannels || p->channels > CARNOT_CONV_MAX_CHANNELS ||
+      p->filters < kLeastFilters)
+    return carnot_because(reason, size, "%lld channels and %lld filters, takes %d and %d at least",
+                          (long long)p->channels, (long long)p->filters, kLeastChannels,
+                          kLeastFilters);
+  return NULL;
+}
+
+static const char* winograd_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_conv_params p;
+  const char* why = carnot_conv_reject(problem, &p, reason, size);
+  return why ? why : check_params(&p, reason, size);
+}
+
+static size_t packed_bytes(const carnot_conv_params* p) {
+  return (size_t)carnot_packed_winograd_count(p->channels, p->filters) * sizeof(float);
+}
+
+static carnot_status* winograd_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_conv_params* p;
+  void *packed, *scratch;
+  CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
+  p->weights = CARNOT_WEIGHTS_F32;
+  CARNOT_TRY(carnot_conv_alloc_weights(out, "winograd2x2 k1n16 f32", packed_bytes(p), &packed));
+  CARNOT_TRY(carnot_calloc((size_t)(p->channels * p->filters), sizeof(float),
+                           "filters of one point", &scratch));
+  carnot_pack_winograd_f32(p->filters, p->channels, carnot_conv_weights(problem)->tensor->data,
+                           scratch, packed);
+  free(scratch);
+  return NULL;
+}
+
+static carnot_status* winograd_validate(const carnot_step_view* step) {
+  const carnot_conv_params* p = NULL;
+  char reason[256];
+  CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
+  const char* why = check_params(p, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  return carnot_conv_check_packed(step, packed_bytes(p));
+}
+
+typedef struct winograd_state {
+  carnot_window_geometry geometry;
+  carnot_work_partition partition;  // of tiles and filters
+  int64_t row_tiles;
+  int64_t workspace;  // bytes of a part
+} winograd_state;
+
+static carnot_status* winograd_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) {
+  winograd_state* s = memory;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &s->geometry));
+  const carnot_conv_params* p = step->params;
+  const carnot_window_geometry* g = &s->geometry;
+  s->row_tiles = carnot_ceildiv(g->q, 2);
+  s->partition = carnot_work_partition_make_tall(g->n * carnot_ceildiv(g->p, 2) * s->row_tiles,
+                                                 p->filters, p->channels * CARNOT_WINOGRAD_POINTS,
+                                                 carnot_max_i64(1, s->row_tiles));
+  s->workspace = (int64_t)carnot_align_up(
+      (size_t)carnot_conv2d_winograd_f32_workspace(p->channels) * sizeof(float), 64);
+  *out_workspace_bytes = (size_t)(s->workspace * carnot_work_partition_count(&s->partition));
+  return NULL;
+}
+
+typedef struct winograd_run {
+  const carnot_cpu_kernels* kernels;
+  const carnot_step_view* step;
+  const winograd_state* state;
+  const carnot_operand *inputs, *outputs;
+  char* workspace;
+} winograd_run;
+
+// The first pixel of row |row| of tiles of all images.
+static int64_t first_pixel(const carnot_window_geometry* g, int64_t row) {
+  const int64_t rows = carnot_ceildiv(g->p, 2);
+  return (row / rows * g->p + carnot_min_i64(g->p, row % rows * 2)) * g->q;
+}
+
+static void winograd_part(void* argument, int64_t part) {
+  const winograd_run* run = argument;
+  const winograd_state* s = run->state;
+  const carnot_conv_params* p = run->step->params;
+  const carnot_window_geometry* g = &s->geometry;
+  carnot_conv2d_winograd_f32 call = {
+      .conv = {CARNOT_WINDOW_FIELDS(g), .c = p->channels, .k = p->filters,
+               .src = run->inputs[0].data, .src_n = g->src_n, .src_h = g->src_h, .src_w = g->src_w,
+               .weights = run->step->constants[0], .zeros = carnot_conv_zeros,
+               .dst = run->outputs[0].data, .ld = g->ld},
+      .workspace = (float*)(void*)(run->workspace + part * s->workspace)};
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
+                            p->has_bias ? run->step->constants[1] : NULL, &call.conv.epilogue);
+  int64_t m0, m1, n0, n1;
+  carnot_work_partition_part(&s->partition, part, &m0, &m1, &n0, &n1);
+  const int64_t row0 = m0 / s->row_tiles, row1 = m1 / s->row_tiles;
+  run->kernels->conv2d_winograd_f32(&call, row0, row1, n0, n1);
+  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, call.conv.dst, g->ld,
+                           first_pixel(g, row0), first_pixel(g, row1), n0, n1);
+}
+
+static carnot_status* winograd_run_all(const carnot_step_view* step, void* state,
+                                       const carnot_operand* inputs, const carnot_operand* outputs,
+                                       void* workspace, carnot_executor* executor) {
+  winograd_run run = {
+      carnot_cpu_kernels_of(step->tactic->isa), step, state, inputs, outputs, workspace};
+  if (run.state->row_tiles)
+    carnot_executor_parallel(executor, carnot_work_partition_count(&run.state->partition),
+                             winograd_part, &run);
+  return NULL;
+}
+
+// Of the products that it computes.
+static void winograd_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  carnot_conv_work(problem, 4.0 * CARNOT_WINOGRAD_POINTS / 9, out_flops, out_bytes);
+}
+
+CARNOT_CPU_THREE_TACTICS(conv_winograd_f32, .numerics = CARNOT_NUMERICS_WINOGRAD,
+                         .anchor = CARNOT_OP_CONV, .strided_outputs = true,
+                         .reject = winograd_reject, .prepare = winograd_prepare,
+                         .validate = winograd_validate, .uses_input = carnot_conv_uses_input,
+                         .configure = winograd_configure, .run = winograd_run_all,
+                         .work = winograd_work);

@@ -1,0 +1,127 @@
+// F(2x2,3x3) against double precision: odd sizes, channels that fill no vector, every cut.
+#include "kernel/cpu/conv/conv2d_winograd_f32.h"
+
+#include "kernel/cpu/common/kernel_test.h"
+#include "kernel/cpu/gemm/pack_f32.h"
+
+typedef struct problem {
+  int64_t n, h, w, c, k, pad_h, pad_w, below, right;
+  carnot_kernel_activation activation;
+  bool residual;
+} problem;
+
+static const problem kProblems[] = {
+    {1, 8, 8, 16, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, false},
+    {2, 7, 9, 19, 37, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, true},
+    {1, 13, 31, 64, 80, 1, 0, 0, 2, CARNOT_KERNEL_ACTIVATION_SILU, true},
+    {3, 3, 3, 33, 5, 0, 0, 0, 0, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 1, 1, 3, 17, 2, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_TANH, false},
+    {1, 29, 5, 300, 65, 1, 2, 1, 2, CARNOT_KERNEL_ACTIVATION_NONE, true},
+};
+
+// The result, and the sum of the products' magnitudes over the 4x4 pixels of its tile, which bounds
+// the error.
+static double reference(const carnot_conv2d_f32* d, const float* weights, int64_t m, int64_t k,
+                        double* out_size) {
+  const int64_t q = m % d->q, p = m / d->q % d->p, n = m / (d->q * d->p);
+  double sum = d->epilogue.bias[k], size = fabs(sum);
+  for (int64_t c = 0; c < d->c; ++c) {
+    double largest = 0;
+    const float* w = weights + (k * d->c + c) * 9;
+    for (int64_t i = 0; i < 9; ++i) largest = fmax(largest, fabs(w[i]));
+    for (int64_t i = 0; i < 16; ++i) {
+      const int64_t h = p / 2 * 2 + i / 4 - d->pad_h, x = q / 2 * 2 + i % 4 - d->pad_w;
+      if (h < 0 || h >= d->h || x < 0 || x >= d->w) continue;
+      const double value = d->src[n * d->src_n + h * d->src_h + x * d->src_w + c];
+      const int64_t r = i / 4 - p % 2, s = i % 4 - q % 2;
+      size += fabs(value) * largest;
+      if (r >= 0 && r < 3 && s >= 0 && s < 3) sum += value * w[3 * r + s];
+    }
+  }
+  if (d->epilogue.residual) {
+    const double x = d->epilogue.residual[m * d->epilogue.residual_ld + k];
+    sum += x, size += fabs(x);
+  }
+  *out_size = size;
+  return activation_in_double(d->epilogue.activation, d->epilogue.a, d->epilogue.b, sum);
+}
+
+static void check_results(const carnot_conv2d_f32* d, const float* weights) {
+  const int64_t pixels = d->n * d->p * d->q;
+  for (int64_t m = 0; m < pixels; ++m) {
+    for (int64_t k = 0; k < d->k; ++k) {
+      double size;
+      const double want = reference(d, weights, m, k, &size);
+      check_near(d->dst[m * d->ld + k], want, 4 * FLT_EPSILON * (size + fabs(want)), "winograd", m,
+                 k);
+    }
+    for (int64_t k = d->k; k < d->ld && m + 1 < pixels; ++k)
+      assert_true(d->dst[m * d->ld + k] == kCanary);
+  }
+}
+
+static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
+  const int64_t h_out = p->h + p->pad_h + p->below - 2, w_out = p->w + p->pad_w + p->right - 2;
+  const int64_t ld = p->k + 3, pixels = p->n * h_out * w_out, rows = p->n * ((h_out + 1) / 2);
+  float *src = buffer(p->n * p->h * p->w * p->c, 31), *weights = buffer(p->k * p->c * 9, 32);
+  float* packed = buffer(carnot_packed_winograd_count(p->c, p->k), 0);
+  float *scratch = buffer(p->c * p->k, 0), *zeros = calloc((size_t)p->c, sizeof(float));
+  float* workspace = buffer(carnot_conv2d_winograd_f32_workspace(p->c), 0);
+  float *bias = buffer(p->k, 33), *residual = buffer(pixels * ld, 34);
+  float *dst = buffer(pixels * ld - 3, 0), *again = buffer(pixels * ld - 3, 0);
+  carnot_pack_winograd_f32(p->k, p->c, weights, scratch, packed);
+  carnot_conv2d_winograd_f32 d = {.conv = {.n = p->n,
+                                           .h = p->h,
+                                           .w = p->w,
+                                           .c = p->c,
+                                           .p = h_out,
+                                           .q = w_out,
+                                           .k = p->k,
+                                           .r = 3,
+                                           .s = 3,
+                                           .stride_h = 1,
+                                           .stride_w = 1,
+                                           .dilation_h = 1,
+                                           .dilation_w = 1,
+                                           .pad_h = p->pad_h,
+                                           .pad_w = p->pad_w,
+                                           .src = src,
+                                           .src_n = p->h * p->w * p->c,
+                                           .src_h = p->w * p->c,
+                                           .src_w = p->c,
+                                           .weights = packed,
+                                           .zeros = zeros,
+                                           .dst = dst,
+                                           .ld = ld,
+                                           .epilogue = {.bias = bias,
+                                                        .residual = p->residual ? residual : NULL,
+                                                        .residual_ld = ld,
+                                                        .activation = p->activation,
+                                                        .a = -0.3f,
+                                                        .b = 0.7f}},
+                                  .workspace = workspace};
+  kernels->conv2d_winograd_f32(&d, 0, rows, 0, p->k);
+  check_results(&d.conv, weights);
+  d.conv.dst = again;
+  const int64_t cut = p->k > 32 ? 32 : p->k;
+  for (int64_t row = 0; row < rows; ++row) {
+    kernels->conv2d_winograd_f32(&d, row, row + 1, 0, cut);
+    if (cut < p->k) kernels->conv2d_winograd_f32(&d, row, row + 1, cut, p->k);
+  }
+  assert_memory_equal(dst, again, (size_t)(pixels * ld - 3) * sizeof(float));
+  buffer_free(src), buffer_free(weights), buffer_free(packed), buffer_free(scratch), free(zeros);
+  buffer_free(workspace), buffer_free(bias), buffer_free(residual);
+  buffer_free(dst), buffer_free(again);
+}
+
+static void check_conv(const carnot_cpu_kernels* kernels) {
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
+    check_problem(kernels, &kProblems[i]);
+}
+
+static void test_conv(void** state) { (void)state, for_each_isa(check_conv); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conv)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
