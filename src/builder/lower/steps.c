@@ -109,7 +109,7 @@ static carnot_op main_op(const carnot_region* region) {
 }
 
 typedef struct text {
-  char data[2048];
+  char data[CARNOT_REASONS_BYTES];
   size_t at;
 } text;
 

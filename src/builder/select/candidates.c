@@ -11,7 +11,7 @@
 // ---- reasons of rejected tactics, as text for the inspector ----
 
 typedef struct reasons {
-  char text[2048];
+  char text[CARNOT_REASONS_BYTES];
   size_t at;
 } reasons;
 

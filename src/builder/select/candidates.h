@@ -17,6 +17,9 @@ typedef struct carnot_situation {
   bool allow_timing;
 } carnot_situation;
 
+// Text of the reasons of all tactics of an operator.
+enum { CARNOT_REASONS_BYTES = 16 << 10 };
+
 typedef struct carnot_candidate_set {
   uint32_t region;  // of the analysis
   carnot_situation situation;
