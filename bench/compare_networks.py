@@ -44,8 +44,18 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     return float(np.linalg.norm(got.astype(np.float64).ravel() - want.ravel()) / np.linalg.norm(want.ravel()))
 
 
-def run_carnot(args, path: pathlib.Path, feeds: dict, folder: pathlib.Path) -> np.ndarray:
-    command = [args.carnot, "run", str(path), "--backend=cpu", f"--threads={args.threads}", f"--output-dir={folder}"]
+def build_carnot(args, path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """The engine with tactics by their times: without timing, as `carnot run MODEL` builds, others are taken."""
+    engine = folder / "engine"
+    command = [args.carnot, "build", str(path), "--backend=cpu", f"--output={engine}", f"--threads={args.threads}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return engine
+
+
+def run_carnot(args, engine: pathlib.Path, feeds: dict, folder: pathlib.Path) -> np.ndarray:
+    command = [args.carnot, "run", str(engine), "--backend=cpu", f"--threads={args.threads}", f"--output-dir={folder}"]
     for name, x in feeds.items():
         np.save(folder / f"{name}.npy", x)
         command += ["--input", f"{name}={folder / name}.npy"]
@@ -81,10 +91,7 @@ def openvino_call(path: pathlib.Path, feeds: dict, threads: int):
     return lambda: compiled(feeds)
 
 
-def speed(args, path: pathlib.Path, session, feeds: dict, folder: pathlib.Path) -> dict:
-    engine = folder / "engine"
-    subprocess.run([args.carnot, "build", str(path), "--backend=cpu", f"--output={engine}", f"--threads={args.threads}"],
-                   check=True, capture_output=True)
+def speed(args, path: pathlib.Path, engine: pathlib.Path, session, feeds: dict) -> dict:
     bench = [args.carnot, "bench", str(engine), "--json", f"--duration={ROUND_S}", "--iterations=3", f"--threads={args.threads}"]
     peers = {"onnxruntime": lambda: session.run(None, feeds), "openvino": openvino_call(path, feeds, args.threads)}
     best: dict = {}
@@ -107,10 +114,11 @@ def compare(args, name: str) -> dict:
             export(module, inputs, path)
         want = exact(module, inputs)
         session = runtime(path, args.threads)
-        record = {"network": name, "carnot": relative_error(run_carnot(args, path, feeds, folder), want),
+        engine = build_carnot(args, path, folder)
+        record = {"network": name, "carnot": relative_error(run_carnot(args, engine, feeds, folder), want),
                   "onnxruntime": relative_error(session.run(None, feeds)[0], want)}
         if args.speed:
-            record |= speed(args, path, session, feeds, folder)
+            record |= speed(args, path, engine, session, feeds)
     return record
 
 
