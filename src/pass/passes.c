@@ -20,6 +20,8 @@ static const carnot_pass_row kPasses[] = {
      false, false},
     {"fold_shape_computations", "replaces the sizes that loops had by constants",
      carnot_pass_fold_shape_computations, false, false},
+    {"decompose_gemm", "writes Gemm of a transposed or two computed matrices as matmul",
+     carnot_pass_decompose_gemm, false, true},
     {"algebraic_simplify", "removes identities, merges pairs of transposes and of reshapes",
      carnot_pass_algebraic_simplify, false, false},
     {"fuse_norms", "recognises layer and RMS normalization", carnot_pass_fuse_norms, false, false},

@@ -267,3 +267,14 @@ int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements) {
   int64_t least = carnot_max_i64(1, (1 << 14) / carnot_max_i64(1, row_elements));
   return carnot_max_i64(least, carnot_ceildiv(rows, 64));
 }
+
+carnot_element_type carnot_cpu_element_type(carnot_dtype dtype) {
+  switch (dtype) {
+    case CARNOT_DTYPE_BOOL: return CARNOT_ELEMENT_BOOL;
+    case CARNOT_DTYPE_U8: return CARNOT_ELEMENT_U8;
+    case CARNOT_DTYPE_I32: return CARNOT_ELEMENT_I32;
+    case CARNOT_DTYPE_I64: return CARNOT_ELEMENT_I64;
+    case CARNOT_DTYPE_F64: return CARNOT_ELEMENT_F64;
+    default: return CARNOT_ELEMENT_TYPE_COUNT;
+  }
+}

@@ -49,6 +49,10 @@ bool carnot_cpu_is_dense(const carnot_operand* t);
 carnot_status* carnot_cpu_check_alike(const carnot_operand* x,
                                       const carnot_operand* y) CARNOT_MUST_USE;
 
+// The type as kernels over integers, float64 and truth values call it; COUNT: they take others
+// only.
+carnot_element_type carnot_cpu_element_type(carnot_dtype dtype);
+
 // Index tensors of 32 or 64 bits.
 static inline bool carnot_cpu_is_index(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;

@@ -1,5 +1,5 @@
-// LSTM and GRU over float32 with constant weights: which problems they take, packed weights and
-// biases, and the tactics.
+// LSTM, GRU and RNN over float32 with constant weights: which problems they take, packed weights
+// and biases, and the tactics.
 #include "backend/cpu/recurrent/recurrent.h"
 
 #include <stdlib.h>
@@ -10,9 +10,12 @@
 static bool default_activations(const carnot_plan_node* node) {
   static const char* const kNames[] = {"Sigmoid", "Tanh", "Tanh"};
   const carnot_attr* names = carnot_attrs_find(&node->attrs, "activations");
-  size_t count = node->op == CARNOT_OP_LSTM ? 3 : 2;
+  const size_t count = node->op == CARNOT_OP_LSTM  ? 3
+                       : node->op == CARNOT_OP_GRU ? 2
+                                                   : 1,
+               first = node->op == CARNOT_OP_RNN ? 1 : 0;
   for (size_t i = 0; names && i < names->count; i++)
-    if (!carnot_view_is(names->strings[i], kNames[i % count])) return false;
+    if (!carnot_view_is(names->strings[i], kNames[first + i % count])) return false;
   return true;
 }
 
@@ -27,8 +30,7 @@ static const char* read_problem(const carnot_problem* problem, carnot_cpu_recurr
                                 char* reason, size_t size) {
   const carnot_plan_node* node = carnot_cpu_recurrent_node(problem->region);
   *p = (carnot_cpu_recurrent_params){0};
-  if (problem->region->node_count != 1 || (node->op != CARNOT_OP_LSTM && node->op != CARNOT_OP_GRU))
-    return "";
+  if (problem->region->node_count != 1 || node->op != problem->tactic->anchor) return "";
   const carnot_op_row* row = carnot_op_get(node->op);
   const char* why =
       carnot_not_f32(&problem->inputs[node->inputs[kX]], "the input", 3, 3, reason, size);
@@ -46,7 +48,7 @@ static const char* read_problem(const carnot_problem* problem, carnot_cpu_recurr
   }
   if (!default_activations(node)) return "the activations are not the usual ones";
   if (carnot_attr_float(row, &node->attrs, "clip") != 0) return "the gates are clipped";
-  p->gates = node->op == CARNOT_OP_LSTM ? 4 : 3;
+  p->gates = carnot_cpu_recurrent_gates(node->op);
   if (p->gates == 4 && carnot_attr_int(row, &node->attrs, "input_forget"))
     return "the forget gate is tied to the input gate";
   p->linear = p->gates == 3 && carnot_attr_int(row, &node->attrs, "linear_before_reset") != 0;
@@ -180,9 +182,8 @@ static carnot_status* recurrent_validate(const carnot_step_view* step) {
                kConstants);
   const carnot_cpu_recurrent_params* p = step->params;
   const carnot_plan_node* node = carnot_cpu_recurrent_node(step->region);
-  CARNOT_CHECK(
-      (node->op == CARNOT_OP_LSTM && p->gates == 4) || (node->op == CARNOT_OP_GRU && p->gates == 3),
-      INVALID_MODEL, "%d gates", p->gates);
+  CARNOT_CHECK(node->op == step->tactic->anchor && p->gates == carnot_cpu_recurrent_gates(node->op),
+               INVALID_MODEL, "%d gates", p->gates);
   CARNOT_CHECK(p->hidden >= 1 && p->hidden < 1 << 20 && p->input >= 1 && p->input < 1 << 20 &&
                    p->directions >= 1 && p->directions <= 2,
                INVALID_MODEL, "%d directions of [%lld,%lld]", p->directions, (long long)p->hidden,
@@ -236,3 +237,4 @@ CARNOT_CPU_BF16_TACTICS(lstm_bf16, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
 CARNOT_CPU_TACTICS(gru_f32, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
 CARNOT_CPU_F16_TACTICS(gru_f16, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
 CARNOT_CPU_BF16_TACTICS(gru_bf16, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
+CARNOT_CPU_TACTICS(rnn_f32, RECURRENT_TACTIC, .anchor = CARNOT_OP_RNN);

@@ -1,4 +1,4 @@
-// LSTM and GRU over float32 with constant weights: what preparation and execution share.
+// LSTM, GRU and RNN over float32 with constant weights: what preparation and execution share.
 #ifndef CARNOT_BACKEND_CPU_RECURRENT_RECURRENT_H_
 #define CARNOT_BACKEND_CPU_RECURRENT_RECURRENT_H_
 
@@ -21,6 +21,9 @@ enum { kPackedW, kPackedR, kInputBias, kStateBias, kConstants };
 
 static inline const carnot_plan_node* carnot_cpu_recurrent_node(const carnot_region* region) {
   return &region->nodes[0];
+}
+static inline int32_t carnot_cpu_recurrent_gates(carnot_op op) {
+  return op == CARNOT_OP_LSTM ? 4 : op == CARNOT_OP_GRU ? 3 : 1;
 }
 // The node has its optional input |i|.
 static inline bool carnot_cpu_recurrent_has(const carnot_plan_node* node, uint32_t i) {

@@ -1,7 +1,8 @@
-// LSTM and GRU over float32 with constant weights: one GEMM of the input for all time steps, then
-// for each time step a GEMM of the state and one pointwise program. Directions, and blocks of
+// LSTM, GRU and RNN over float32 with constant weights: one GEMM of the input for all time steps,
+// then for each time step a GEMM of the state and one pointwise program. Directions, and blocks of
 // sequences, run at once.
-//   gates[t,b] = x[t,b] * W^T + bias;  then the formulas of ONNX LSTM-22 and GRU-22
+//   gates[t,b] = x[t,b] * W^T + bias;  then the formulas of ONNX LSTM-22, GRU-22 and
+//   RNN-22
 #include "backend/cpu/recurrent/recurrent.h"
 
 static bool is_lstm(const carnot_step_view* step) {
@@ -164,6 +165,13 @@ static const carnot_pw_program kGru = {
     .output_register = {7},
     .instructions = {FN1(SIGMOID, 3, 0), FN1(TANH, 4, 1), FN2(SUB, 5, 2, 4), FN2(MUL, 6, 3, 5),
                      FN2(ADD, 7, 4, 6)}};
+// Input h before its activation; output h.
+static const carnot_pw_program kRnn = {.instruction_count = 1,
+                                       .register_count = 2,
+                                       .input_count = 1,
+                                       .output_count = 1,
+                                       .output_register = {1},
+                                       .instructions = {FN1(TANH, 1, 0)}};
 
 // One part: the sequences [first, first + count) of a direction.
 typedef struct sequences {
@@ -206,6 +214,10 @@ static void advance(const sequences* q, const float* x, int64_t x_ld) {
     const carnot_pw_operand in[5] = {rows_of(g, ld), rows_of(g + h, ld), rows_of(g + 2 * h, ld),
                                      rows_of(g + 3 * h, ld), rows_of(q->c, h)};
     kernels->pointwise(&kLstm, in, h_out, 0, n, h);
+  } else if (p->gates == 1) {
+    project(q, q->h, 0, 1, x, x_ld, g);
+    const carnot_pw_operand in = rows_of(g, ld);
+    kernels->pointwise(&kRnn, &in, h_out + 1, 0, n, h);
   } else if (p->linear) {
     project(q, q->h, 0, 3, NULL, 0, g);
     const carnot_pw_operand in[7] = {

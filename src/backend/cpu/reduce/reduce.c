@@ -1,4 +1,4 @@
-// Reductions of float32 over adjacent axes (in memory order).
+// Reductions over adjacent axes (in memory order), of float32 and of integers and float64.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 
@@ -12,11 +12,43 @@ static int kind_of(const carnot_plan_node* node) {
                 {"min", CARNOT_KERNEL_REDUCTION_MIN},
                 {"sum_square", CARNOT_KERNEL_REDUCTION_SUM_SQUARE},
                 {"l1", CARNOT_KERNEL_REDUCTION_SUM_ABS},
-                {"prod", CARNOT_KERNEL_REDUCTION_PRODUCT}};
+                {"prod", CARNOT_KERNEL_REDUCTION_PRODUCT},
+                {"l2", CARNOT_KERNEL_REDUCTION_L2},
+                {"log_sum_exp", CARNOT_KERNEL_REDUCTION_LOG_SUM_EXP}};
   for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); i++)
     if (carnot_attr_is(carnot_op_get(CARNOT_OP_REDUCE), &node->attrs, "fn", kKinds[i].name))
       return (int)kKinds[i].kind;
   return -1;
+}
+
+// The kernel of the tactic is that of integers and float64.
+static const bool kNative = true;
+static bool is_native(const carnot_tactic* tactic) { return tactic->config == &kNative; }
+
+static bool has_loop(int kind, carnot_dtype dtype) {
+  const carnot_reduce_native reduce = {.reduction = (carnot_kernel_reduction)kind,
+                                       .type = carnot_cpu_element_type(dtype)};
+  return kind >= 0 && reduce.type != CARNOT_ELEMENT_TYPE_COUNT &&
+         carnot_cpu_kernels_of(CARNOT_ISA_SCALAR)->reduce_native(&reduce, 0, 0);
+}
+
+// Why the kernel of the tactic does not take the operands; NULL: it does.
+static const char* reject_types(const carnot_problem* problem, int kind, char* reason,
+                                size_t size) {
+  const carnot_operand_desc* x = &problem->inputs[0];
+  if (!is_native(problem->tactic)) {
+    const char* why =
+        carnot_not_f32_value(problem, x, "the input", 1, CARNOT_MAX_RANK, reason, size);
+    if (why) return why;
+    if (problem->outputs[0].format.dtype == CARNOT_DTYPE_BF16) return "the result is bfloat16";
+    return kind < 0 ? "no kernel for this reduction" : NULL;
+  }
+  if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 1)
+    return "the input has no known rank, or is a scalar";
+  if (!has_loop(kind, x->format.dtype))
+    return carnot_because(reason, size, "no loop of this reduction for %s",
+                          carnot_dtype_name(x->format.dtype));
+  return NULL;
 }
 
 typedef struct reduce_params {
@@ -44,11 +76,9 @@ static const char* read_problem(const carnot_problem* problem, void* params, cha
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != CARNOT_OP_REDUCE) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  const char* why = carnot_not_f32_value(problem, x, "the input", 1, CARNOT_MAX_RANK, reason, size);
-  if (why) return why;
-  if (problem->outputs[0].format.dtype == CARNOT_DTYPE_BF16) return "the result is bfloat16";
   *out = (reduce_params){.kind = kind_of(node)};
-  if (out->kind < 0) return "no kernel for this reduction";
+  const char* why = reject_types(problem, out->kind, reason, size);
+  if (why) return why;
   if (problem->input_count < 2 || problem->inputs[1].kind != CARNOT_VALUE_TENSOR) {
     if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "noop_with_empty_axes"))
       return "nothing is reduced";
@@ -115,9 +145,12 @@ static carnot_status* reduce_configure(const carnot_step_view* step, const carno
   const reduce_params* p = step->params;
   const carnot_operand* x = &inputs[0];
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(carnot_cpu_is_f32_value(step, x) && outputs[0].format.dtype == CARNOT_DTYPE_F32 &&
-                   p->axes >> x->rank == 0,
-               INVALID_ARGUMENT, "operands are not float32, or an axis is out of range");
+  const carnot_dtype dtype = x->format.dtype, to = outputs[0].format.dtype;
+  bool types = is_native(step->tactic) ? has_loop(p->kind, dtype) && to == dtype
+                                       : carnot_cpu_is_f32_value(step, x) && to == CARNOT_DTYPE_F32;
+  CARNOT_CHECK(types && p->axes >> x->rank == 0, INVALID_ARGUMENT,
+               "operands are %s and %s, or an axis is out of range", carnot_dtype_name(dtype),
+               carnot_dtype_name(to));
   int64_t strides[2][CARNOT_MAX_RANK];
   carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, x->rank, x->dims, strides[0]);
   carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, x->rank, x->dims, strides[1]);
@@ -144,9 +177,10 @@ static carnot_status* reduce_configure(const carnot_step_view* step, const carno
   s->per_part = carnot_rows_per_part(s->outer, s->n * s->inner);
   // One image reduced over its pixels: the work is split by channels instead.
   const int64_t unit = s->inner < 512 ? 16 : 64;
-  s->inner_per_part = s->outer < 8 && s->inner >= 2 * unit && s->n * s->inner > 1 << 15
-                          ? carnot_ceildiv(s->inner, 8 * unit) * unit
-                          : s->inner;
+  s->inner_per_part =
+      !is_native(step->tactic) && s->outer < 8 && s->inner >= 2 * unit && s->n * s->inner > 1 << 15
+          ? carnot_ceildiv(s->inner, 8 * unit) * unit
+          : s->inner;
   s->inner_parts = carnot_ceildiv(s->inner, s->inner_per_part);
   return NULL;
 }
@@ -186,6 +220,39 @@ static carnot_status* reduce_run_all(const carnot_step_view* step, void* state,
   return NULL;
 }
 
+typedef struct native_run {
+  carnot_reduce_native_fn* kernel;
+  const reduce_state* state;
+  carnot_reduce_native reduce;
+} native_run;
+
+static void native_part(void* argument, int64_t part) {
+  const native_run* run = argument;
+  const reduce_state* s = run->state;
+  int64_t o = part * s->per_part;
+  run->kernel(&run->reduce, o, carnot_min_i64(o + s->per_part, s->outer));
+}
+
+static carnot_status* native_run_all(const carnot_step_view* step, void* state,
+                                     const carnot_operand* inputs, const carnot_operand* outputs,
+                                     void* workspace, carnot_executor* executor) {
+  (void)workspace;
+  const reduce_state* s = state;
+  native_run run = {.kernel = carnot_cpu_kernels_of(step->tactic->isa)->reduce_native, .state = s};
+  run.reduce = (carnot_reduce_native){
+      .reduction = (carnot_kernel_reduction)((const reduce_params*)step->params)->kind,
+      .type = carnot_cpu_element_type(inputs[0].format.dtype),
+      .n = s->n,
+      .inner = s->inner,
+      .src = inputs[0].data,
+      .dst = outputs[0].data};
+  carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part), native_part, &run);
+  return NULL;
+}
+
 CARNOT_CPU_TACTICS(reduce_f32, .anchor = CARNOT_OP_REDUCE, .takes_bf16 = true,
                    .reject = reduce_reject, .prepare = reduce_prepare, .validate = reduce_validate,
                    .configure = reduce_configure, .run = reduce_run_all);
+CARNOT_CPU_TACTICS(reduce_native, .anchor = CARNOT_OP_REDUCE, .config = &kNative,
+                   .reject = reduce_reject, .prepare = reduce_prepare, .validate = reduce_validate,
+                   .configure = reduce_configure, .run = native_run_all);

@@ -1,11 +1,7 @@
 // Resizing of images over channels-last operands, float32 or BF16 in memory: tables of taps for
 // rows and columns, computed in each run (one entry for each output row and column).
-#include <math.h>
-
-#include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
-#include "kernel/cpu/common/kernels.h"
-#include "ops/resize_taps.h"
+#include "backend/cpu/resample/resize_table.h"
 
 enum { kX, kRoi, kScales, kSizes };
 
@@ -21,15 +17,8 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
   (void)carnot_attr_ints(&node->attrs, "axes", &axis_count);
   if (axis_count) return "axes are listed";
   if (carnot_attr_int(row, &node->attrs, "antialias")) return "it shrinks with antialias";
-  if (!carnot_view_is(carnot_attr_text(row, &node->attrs, "keep_aspect_ratio_policy"), "stretch"))
-    return "it keeps the aspect ratio";
-  if (carnot_view_is(carnot_attr_text(row, &node->attrs, "coordinate_transformation_mode"),
-                     "tf_crop_and_resize"))
-    return "it crops";
-  bool by_scales = node->input_count > kScales && node->inputs[kScales] != CARNOT_PLAN_NONE;
-  if (by_scales && (!problem->inputs[node->inputs[kScales]].is_constant ||
-                    problem->inputs[node->inputs[kScales]].format.dtype != CARNOT_DTYPE_F32))
-    return "its scales are not constant";
+  why = carnot_cpu_resize_reject(problem);
+  if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0];
   for (int d = 0; d < 2; d++)
     if (x->dims[d] < 0 || x->dims[d] != y->dims[d] || x->min[d] != y->min[d] ||
@@ -56,19 +45,6 @@ typedef struct resize_state {
   carnot_resize_axis rows, columns;
   int64_t row_count, rows_per_part;
 } resize_state;
-
-static carnot_resize_filter filter_of(const carnot_plan_node* node) {
-  const carnot_op_row* row = carnot_op_get(CARNOT_OP_RESIZE);
-  carnot_strview mode = carnot_attr_text(row, &node->attrs, "mode");
-  carnot_resize_filter f = {
-      .place = carnot_attr_text(row, &node->attrs, "coordinate_transformation_mode"),
-      .nearest = carnot_attr_text(row, &node->attrs, "nearest_mode"),
-      .cubic = carnot_view_is(mode, "cubic"),
-      .exclude_outside = carnot_attr_int(row, &node->attrs, "exclude_outside") != 0,
-      .a = carnot_attr_float(row, &node->attrs, "cubic_coeff_a")};
-  f.radius = f.cubic ? 2 : carnot_view_is(mode, "linear") ? 1 : 0;
-  return f;
-}
 
 static carnot_status* resize_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* memory,
@@ -100,7 +76,7 @@ static carnot_status* resize_configure(const carnot_step_view* step, const carno
     CARNOT_CHECK(scale[0] > 0 && scale[1] > 0, INVALID_MODEL, "scales are %g and %g", scale[0],
                  scale[1]);
   }
-  state->filter = filter_of(node);
+  state->filter = carnot_cpu_resize_filter(node);
   state->rows = (carnot_resize_axis){x->dims[2], y->dims[2], scale[0], 0, 1};
   state->columns = (carnot_resize_axis){x->dims[3], y->dims[3], scale[1], 0, 1};
   int32_t taps = state->filter.radius ? (int32_t)(2 * state->filter.radius) : 1;
@@ -120,28 +96,6 @@ static carnot_status* resize_configure(const carnot_step_view* step, const carno
   *out_workspace_bytes =
       (size_t)(y->dims[2] + y->dims[3]) * (size_t)taps * (sizeof(int32_t) + sizeof(float));
   return NULL;
-}
-
-// The source index and weight of each tap of an axis; indices outside are clamped to the edge.
-static void fill_axis(const carnot_resize_filter* f, const carnot_resize_axis* axis, int taps,
-                      int32_t* index, float* weight) {
-  for (int64_t o = 0; o < axis->out; o++) {
-    bool outside;
-    double weights[8];
-    int64_t first;
-    double at = fmin(fmax(carnot_resize_place(f, axis, o, &outside), -1e15), 1e15);
-    if (f->radius) {
-      carnot_resize_taps(f, axis, at, 1, &first, weights);
-    } else {
-      first = carnot_resize_nearest(f, at);
-      weights[0] = 1;
-    }
-    for (int t = 0; t < taps; t++) {
-      int64_t place = carnot_max_i64(carnot_min_i64(first + t, axis->in - 1), 0);
-      index[o * taps + t] = (int32_t)place;
-      weight[o * taps + t] = (float)weights[t];
-    }
-  }
 }
 
 typedef struct resize_run {
@@ -165,8 +119,10 @@ static carnot_status* resize_run_all(const carnot_step_view* step, void* memory,
   int64_t h = resize.p * resize.taps_h, w = resize.q * resize.taps_w;
   int32_t* indices = workspace;
   float* weights = (float*)(indices + h + w);
-  fill_axis(&state->filter, &state->rows, resize.taps_h, indices, weights);
-  fill_axis(&state->filter, &state->columns, resize.taps_w, indices + h, weights + h);
+  double scratch[4];  // taps of a cubic filter
+  carnot_cpu_resize_fill(&state->filter, &state->rows, /*shrink=*/1, scratch, indices, weights);
+  carnot_cpu_resize_fill(&state->filter, &state->columns, /*shrink=*/1, scratch, indices + h,
+                         weights + h);
   resize.h_index = indices;
   resize.w_index = indices + h;
   resize.h_weight = weights;

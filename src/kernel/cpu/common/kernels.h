@@ -31,13 +31,16 @@
 #include "kernel/cpu/norm/row_norm_f32.h"
 #include "kernel/cpu/norm/softmax_f32.h"
 #include "kernel/cpu/pointwise/convert.h"
+#include "kernel/cpu/pointwise/elementwise.h"
 #include "kernel/cpu/pointwise/pointwise.h"
 #include "kernel/cpu/pointwise/table_bytes.h"
 #include "kernel/cpu/pool/pool_f32.h"
 #include "kernel/cpu/pool/pool_nchw_f32.h"
 #include "kernel/cpu/reduce/reduce_f32.h"
+#include "kernel/cpu/reduce/reduce_native.h"
 #include "kernel/cpu/reduce/top_k_f32.h"
 #include "kernel/cpu/resample/interpolate_f32.h"
+#include "kernel/cpu/resample/resample_axis_f32.h"
 #include "kernel/cpu/resample/resize_f32.h"
 
 typedef struct carnot_cpu_kernels {

@@ -1,4 +1,5 @@
-// Vectors of float64, for the kernels that compute in it: V64_LANES numbers.
+// Vectors of float64, for the kernels that compute in it: V64_LANES numbers. They have C's
+// operators.
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_F64_H_
 #define CARNOT_KERNEL_CPU_COMMON_SIMD_F64_H_
 
@@ -27,5 +28,23 @@ CARNOT_INLINE vf64 v64_load(const double* p) {
   return x;
 }
 CARNOT_INLINE void v64_store(double* p, vf64 x) { memcpy(p, &x, sizeof x); }
+
+// The bits of as many numbers, and float32 in and out of memory.
+typedef uint64_t vu64 __attribute__((vector_size(sizeof(vf64))));
+typedef float v64_f32 __attribute__((vector_size(sizeof(vf64) / 2)));
+CARNOT_INLINE vf64 v64_load_f32(const float* p) {
+  v64_f32 x;
+  memcpy(&x, p, sizeof x);
+  return __builtin_convertvector(x, vf64);
+}
+CARNOT_INLINE void v64_store_f32(float* p, vf64 x) {
+  const v64_f32 y = __builtin_convertvector(x, v64_f32);
+  memcpy(p, &y, sizeof y);
+}
+CARNOT_INLINE vf64 v64_clamp(vf64 x, double low, double high) {
+  const vu64 bits = (vu64)x, below = (vu64)(x < v64_set(low)), above = (vu64)(x > v64_set(high));
+  return (vf64)((bits & ~below & ~above) | ((vu64)v64_set(low) & below) |
+                ((vu64)v64_set(high) & above));
+}
 
 #endif

@@ -81,14 +81,13 @@ CARNOT_INLINE vf32 v_copysign(vf32 size, vf32 sign) {
   return v_or(v_abs(size), v_and(sign, v_set(-0.0f)));
 }
 
+// t / (t + 2) for t = exp(2|x|) - 1.
 CARNOT_INLINE vf32 v_tanh(vf32 x) {
-  static const float c[] = {-0.33333325f, 0.13332996f,    -0.053922124f,
-                            0.021575842f, -0.0078921886f, 0.0019018032f};  // |x| < 0.7, 2^-30
-  const vf32 size = v_abs(x), z = v_mul(x, x);
-  const vf32 small = v_fma(v_mul(x, z), v_poly(z, c, 6), x);
-  const vf32 e = v_exp(v_add(size, size));
-  const vf32 large = v_sub(v_set(1), v_div(v_set(2), v_add(e, v_set(1))));
-  return v_select(v_lt(size, v_set(0.7f)), small, v_copysign(large, x));
+  vf32 n;
+  const vf32 size = v_min_to(v_set(10), v_abs(x));  // beyond it is 1
+  const vf32 p = v_exp_reduced(v_add(size, size), &n), power = v_scale2(v_set(1), n);
+  const vf32 t = v_fma(p, power, v_sub(power, v_set(1)));
+  return v_copysign(v_mul(t, v_rcp(v_add(t, v_set(2)))), x);
 }
 
 // erf(x) / x as a polynomial in x^2, |x| < 1, 2^-34.

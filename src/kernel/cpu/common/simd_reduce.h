@@ -10,14 +10,16 @@ CARNOT_INLINE float min_nan(float a, float b) { return a != a || a < b ? a : b; 
 CARNOT_INLINE float v_max_lane(vf32 x) {
   float lanes[V_LANES];
   v_store(lanes, x);
-  for (int i = 1; i < V_LANES; ++i) lanes[0] = max_nan(lanes[0], lanes[i]);
+  for (int half = V_LANES / 2; half; half /= 2)
+    for (int i = 0; i < half; ++i) lanes[i] = max_nan(lanes[i], lanes[i + half]);
   return lanes[0];
 }
 
 CARNOT_INLINE float v_min_lane(vf32 x) {
   float lanes[V_LANES];
   v_store(lanes, x);
-  for (int i = 1; i < V_LANES; ++i) lanes[0] = min_nan(lanes[0], lanes[i]);
+  for (int half = V_LANES / 2; half; half /= 2)
+    for (int i = 0; i < half; ++i) lanes[i] = min_nan(lanes[i], lanes[i + half]);
   return lanes[0];
 }
 

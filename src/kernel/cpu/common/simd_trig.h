@@ -2,6 +2,7 @@
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_TRIG_H_
 #define CARNOT_KERNEL_CPU_COMMON_SIMD_TRIG_H_
 
+#include "kernel/cpu/common/simd_f64.h"
 #include "kernel/cpu/common/simd_math.h"
 
 // Reduction of a large or infinite float by pi / 2, exactly: the fraction bits of x * 2 / pi that
@@ -157,26 +158,32 @@ CARNOT_INLINE vf32 v_atanh(vf32 x) {
   return v_copysign(v_mul(v_set(0.5f), y), x);
 }
 
-// |x|^y in double precision for finite positive |x|: exp2(y * log2(x)), rounded once at the end.
-CARNOT_INLINE float pow_of_size(float size, float y) {
-  double x = size;
-  uint64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  const int64_t e = (int64_t)(bits - UINT64_C(0x3fe6a09e667f3bcd)) >> 52;
-  bits -= (uint64_t)e << 52;
-  memcpy(&x, &bits, sizeof x);
-  const double s = (x - 1) / (x + 1), z = s * s;
-  const double odd =
-      1 + z * (1.0 / 3 + z * (1.0 / 5 + z * (1.0 / 7 + z * (1.0 / 9 + z * (1.0 / 11 + z / 13)))));
-  double t = (double)y * ((double)e + s * odd * 2.8853900817779268);  // 2 / ln 2
-  t = t > 200 ? 200 : t < -200 ? -200 : t;
-  const int64_t n = (int64_t)(t + 1000.5) - 1000;
-  const double r = (t - (double)n) * 0.6931471805599453;
-  double p = 1;
-  for (int i = 11; i > 0; --i) p = 1 + p * r / i;
-  bits = (uint64_t)(n + 1023) << 52;
-  memcpy(&x, &bits, sizeof x);
-  return (float)(p * x);
+// c[0] + c[1] x + ... + c[n-1] x^(n-1); |n| is constant.
+CARNOT_INLINE vf64 v64_poly(vf64 x, const double* c, int n) {
+  vf64 y = v64_set(c[n - 1]);
+  for (int i = n - 2; i >= 0; --i) y = v64_fma(y, x, v64_set(c[i]));
+  return y;
+}
+
+// log2(x) of normal positive numbers, 2e-12 of it: x = 2^e m, m in [sqrt(1/2), sqrt(2)), and
+// ln(m) = 2 atanh(s), s = (m - 1) / (m + 1).
+CARNOT_INLINE vf64 v64_log2(vf64 x) {
+  static const double c[] = {1, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13};
+  const vu64 from_half = (vu64)x - UINT64_C(0x3fe6a09e667f3bcd) + (UINT64_C(1024) << 52);
+  const vu64 e = from_half >> 52;  // its exponent + 1024
+  const vf64 m = (vf64)((vu64)x - (e << 52) + (UINT64_C(1024) << 52)), one = v64_set(1);
+  const vf64 s = (m - one) / (m + one);
+  const vf64 exponent = (vf64)(e | (vu64)v64_set(0x1p52)) - v64_set(0x1p52 + 1024);
+  return v64_fma(s * v64_poly(s * s, c, 7), v64_set(2.8853900817779268), exponent);  // 2 / ln 2
+}
+
+// 2^x for |x| <= 200, 3e-10 of it.
+CARNOT_INLINE vf64 v64_exp2(vf64 x) {
+  static const double c[] = {1,         1,         1.0 / 2,    1.0 / 6,    1.0 / 24,
+                             1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320};
+  const vf64 whole = v64_set(0x1.8p52), sum = x + whole;  // the low bits are the whole part
+  const vf64 p = v64_poly((x - (sum - whole)) * v64_set(0.6931471805599453), c, 9);
+  return (vf64)((vu64)p + ((vu64)sum << 52));
 }
 
 CARNOT_INLINE vf32 v_pow(vf32 x, vf32 y) {
@@ -184,7 +191,11 @@ CARNOT_INLINE vf32 v_pow(vf32 x, vf32 y) {
   const vf32 one = v_set(1), inf = v_set(INFINITY), a = v_abs(x);
   v_store(size, v_select(v_m_and(v_lt(v_zero(), a), v_lt(a, inf)), a, one));
   v_store(exponent, v_select(v_is_nan(y), one, v_min_to(v_set(1e30f), v_max_to(v_set(-1e30f), y))));
-  for (int i = 0; i < V_LANES; ++i) power[i] = pow_of_size(size[i], exponent[i]);
+  // |x|^y in double precision, rounded once at the end.
+  for (int i = 0; i < V_LANES; i += V64_LANES) {
+    const vf64 t = v64_load_f32(exponent + i) * v64_log2(v64_load_f32(size + i));
+    v64_store_f32(power + i, v64_exp2(v64_clamp(t, -200, 200)));
+  }
   vf32 p = v_load(power);
   const vmask negative = v_lt(y, v_zero());
   p = v_select(v_eq(a, v_zero()), v_select(negative, inf, v_zero()), p);

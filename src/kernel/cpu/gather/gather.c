@@ -62,20 +62,58 @@ static int64_t arg_of_row(const carnot_arg_extreme_f32* p, const float* x) {
   return i;
 }
 
+// V_LANES columns: the extreme so far of each, and its index, of which 2^24 are exact in float32.
+CARNOT_INLINE void arg_of_columns(const carnot_arg_extreme_f32* p, const float* src, int64_t* dst,
+                                  int64_t left, bool min, bool last) {
+  vf32 best = v_load_upto(src, left), index = v_zero();
+  for (int64_t i = 1; i < p->n; ++i) {
+    const vf32 x = v_load_upto(src + i * p->src_axis, left);
+    const vmask more = min ? v_lt(x, best) : v_lt(best, x);
+    vmask beats = v_m_and(v_is_nan(x), v_m_not(v_is_nan(best)));  // NaN beats numbers
+    beats = v_m_or(beats, more);
+    if (last) beats = v_m_or(beats, v_m_or(v_eq(x, best), v_m_and(v_is_nan(x), v_is_nan(best))));
+    best = v_select(beats, x, best);
+    index = v_select(beats, v_set((float)i), index);
+  }
+  float lanes[V_LANES];
+  v_store(lanes, index);
+  for (int64_t j = 0; j < left; ++j) dst[j] = (int64_t)lanes[j];
+}
+
+static void arg_of_block(const carnot_arg_extreme_f32* p, const float* src, int64_t* dst) {
+  for (int64_t j = 0; j < p->inner; j += V_LANES) {
+    const int64_t left = min_i64(V_LANES, p->inner - j);
+    if (p->last) {
+      arg_of_columns(p, src + j, dst + j, left, p->min, true);
+    } else if (p->min) {
+      arg_of_columns(p, src + j, dst + j, left, true, false);
+    } else {
+      arg_of_columns(p, src + j, dst + j, left, false, false);
+    }
+  }
+}
+
+// Axes of 2^24 elements and more: by single elements.
+static void arg_of_long_columns(const carnot_arg_extreme_f32* p, const float* src, int64_t* dst) {
+  for (int64_t j = 0; j < p->inner; ++j) {
+    dst[j] = 0;
+    for (int64_t i = 1; i < p->n; ++i) {
+      const float x = src[i * p->src_axis + j], best = src[dst[j] * p->src_axis + j];
+      if (beats(x, best, p->min, p->last)) dst[j] = i;
+    }
+  }
+}
+
 void CARNOT_KERNEL(arg_extreme_f32)(const carnot_arg_extreme_f32* p, int64_t o0, int64_t o1) {
   for (int64_t o = o0; o < o1; ++o) {
     const float* src = p->src + o * p->src_outer;
     int64_t* dst = p->dst + o * p->inner;
     if (p->inner == 1 && p->src_axis == 1) {
       *dst = arg_of_row(p, src);
-      continue;
-    }
-    for (int64_t j = 0; j < p->inner; ++j) {
-      dst[j] = 0;
-      for (int64_t i = 1; i < p->n; ++i) {
-        const float x = src[i * p->src_axis + j], best = src[dst[j] * p->src_axis + j];
-        if (beats(x, best, p->min, p->last)) dst[j] = i;
-      }
+    } else if (p->n < 1 << 24) {
+      arg_of_block(p, src, dst);
+    } else {
+      arg_of_long_columns(p, src, dst);
     }
   }
 }

@@ -187,6 +187,7 @@ static float* run_of(const carnot_pw_operand* operand, int type, const part* p) 
 // What holds for all parts of a call.
 typedef struct plan {
   bool is_scalar[CARNOT_PW_MAX_INPUTS];  // one number, whose register nothing else takes
+  bool is_column[CARNOT_PW_MAX_INPUTS];  // one number a row, likewise
   bool ends_in_output;                   // the last instruction makes the only output
 } plan;
 
@@ -195,10 +196,10 @@ static plan plan_of(const carnot_pw_program* p, const carnot_pw_operand* inputs)
                    p->output_count == 1 && p->instruction_count > 0 &&
                    p->instructions[p->instruction_count - 1].dst == p->output_register[0]};
   for (int i = 0; i < p->input_count; ++i) {
-    plan.is_scalar[i] = inputs[i].stride == 0 && inputs[i].row_stride == 0;
-    for (int k = 0; k < p->instruction_count; ++k) {
-      plan.is_scalar[i] = plan.is_scalar[i] && p->instructions[k].dst != i;
-    }
+    bool kept = inputs[i].stride == 0;
+    for (int k = 0; k < p->instruction_count; ++k) kept = kept && p->instructions[k].dst != i;
+    plan.is_scalar[i] = kept && inputs[i].row_stride == 0;
+    plan.is_column[i] = kept && inputs[i].row_stride != 0;
   }
   return plan;
 }
@@ -217,7 +218,8 @@ static void run_part(const carnot_pw_program* p, const plan* plan, const carnot_
                      const carnot_pw_operand* outputs, const part* part, tile* t) {
   const int64_t n = part->rows * part->n, padded = (n + V_LANES - 1) / V_LANES * V_LANES;
   for (int i = 0; i < p->input_count; ++i) {
-    if (!plan->is_scalar[i]) load_input(p, inputs, i, part, padded, t);
+    const bool is_there = plan->is_scalar[i] || (plan->is_column[i] && part->column > 0);
+    if (!is_there) load_input(p, inputs, i, part, padded, t);
   }
   float* out = plan->ends_in_output ? run_of(&outputs[0], p->output_type[0], part) : NULL;
   for (int i = 0; i < p->instruction_count; ++i) {

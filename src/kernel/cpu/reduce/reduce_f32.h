@@ -19,6 +19,8 @@ typedef enum carnot_kernel_reduction {
   CARNOT_KERNEL_REDUCTION_SUM_SQUARE,
   CARNOT_KERNEL_REDUCTION_SUM_ABS,
   CARNOT_KERNEL_REDUCTION_PRODUCT,
+  CARNOT_KERNEL_REDUCTION_L2,           // root of the sum of squares
+  CARNOT_KERNEL_REDUCTION_LOG_SUM_EXP,  // without overflow, in the largest element
   CARNOT_KERNEL_REDUCTION_COUNT
 } carnot_kernel_reduction;
 

@@ -20,9 +20,12 @@ static double reference(carnot_kernel_reduction reduction, const float* x, int64
   *out_size = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double v = x[i * axis];
-    const double term = reduction == CARNOT_KERNEL_REDUCTION_SUM_SQUARE ? v * v
-                        : reduction == CARNOT_KERNEL_REDUCTION_SUM_ABS  ? fabs(v)
-                                                                        : v;
+    const bool squares =
+        reduction == CARNOT_KERNEL_REDUCTION_SUM_SQUARE || reduction == CARNOT_KERNEL_REDUCTION_L2;
+    const double term = squares                                            ? v * v
+                        : reduction == CARNOT_KERNEL_REDUCTION_SUM_ABS     ? fabs(v)
+                        : reduction == CARNOT_KERNEL_REDUCTION_LOG_SUM_EXP ? exp(v)
+                                                                           : v;
     *out_size += fabs(term);
     switch (reduction) {
       case CARNOT_KERNEL_REDUCTION_MAX: acc = fmax(acc, v); break;
@@ -31,6 +34,8 @@ static double reference(carnot_kernel_reduction reduction, const float* x, int64
       default: acc += term; break;
     }
   }
+  if (reduction == CARNOT_KERNEL_REDUCTION_L2) acc = sqrt(acc), *out_size = acc;
+  if (reduction == CARNOT_KERNEL_REDUCTION_LOG_SUM_EXP) acc = log(acc), *out_size = 2 + fabs(acc);
   if (reduction == CARNOT_KERNEL_REDUCTION_MEAN) acc /= (double)n, *out_size /= (double)n;
   if (reduction == CARNOT_KERNEL_REDUCTION_PRODUCT) *out_size = fabs(acc) * (double)n;
   return acc;
@@ -89,10 +94,36 @@ static void check_nan(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// exp of the elements alone overflows, or vanishes.
+static void check_log_sum_exp(const carnot_cpu_kernels* kernels) {
+  static const float kOffsets[] = {200, -200, INFINITY, -INFINITY};
+  for (size_t k = 0; k < sizeof kOffsets / sizeof *kOffsets; ++k) {
+    for (int64_t inner = 1; inner < 20; inner += 18) {
+      float *src = buffer(40 * inner, 0), *dst = buffer(inner, 0);
+      for (int64_t i = 0; i < 40 * inner; ++i) src[i] = kOffsets[k];
+      const carnot_reduce_f32 reduce = {CARNOT_KERNEL_REDUCTION_LOG_SUM_EXP,
+                                        40,
+                                        inner,
+                                        src,
+                                        40 * inner,
+                                        inner,
+                                        dst,
+                                        inner,
+                                        false};
+      kernels->reduce_f32(&reduce, 0, 1, 0, inner);
+      for (int64_t j = 0; j < inner; ++j)
+        check_near(dst[j], kOffsets[k] + log(40.0), 1e-4, "log_sum_exp", j, 0);
+      buffer_free(src), buffer_free(dst);
+    }
+  }
+}
+
+static void test_log_sum_exp(void** state) { (void)state, for_each_isa(check_log_sum_exp); }
 static void test_reduce(void** state) { (void)state, for_each_isa(check_reduce); }
 static void test_nan(void** state) { (void)state, for_each_isa(check_nan); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reduce), cmocka_unit_test(test_nan)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reduce), cmocka_unit_test(test_nan),
+                                     cmocka_unit_test(test_log_sum_exp)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
