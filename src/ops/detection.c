@@ -14,10 +14,27 @@ typedef struct candidate {
   int64_t box;
 } candidate;
 
-static int by_score(const void* a, const void* b) {
-  const candidate *x = a, *y = b;
-  if (x->score != y->score) return x->score > y->score ? -1 : 1;
-  return x->box < y->box ? -1 : x->box > y->box;
+static bool goes_before(candidate x, candidate y) {
+  return x.score != y.score ? x.score > y.score : x.box < y.box;
+}
+
+// Candidate |i| of |count| goes down to its place below those that go before it.
+static void sift_down(candidate* heap, int64_t count, int64_t i) {
+  const candidate moving = heap[i];
+  for (int64_t child; (child = 2 * i + 1) < count; i = child) {
+    if (child + 1 < count && goes_before(heap[child + 1], heap[child])) child++;
+    if (!goes_before(heap[child], moving)) break;
+    heap[i] = heap[child];
+  }
+  heap[i] = moving;
+}
+
+// The candidate that goes before all others, taken away from a heap of |count|.
+static candidate take_first(candidate* heap, int64_t count) {
+  const candidate first = heap[0];
+  heap[0] = heap[count - 1];
+  sift_down(heap, count - 1, 0);
+  return first;
 }
 
 static carnot_status* infer_nms(carnot_infer* infer) {
@@ -50,8 +67,8 @@ typedef struct job {
   int64_t most;
   double overlap_limit, score_limit;
   bool centre;
-  candidate* candidates;
-  carnot_rect *rects, *kept;  // by candidate; taken
+  candidate* candidates;  // a heap
+  carnot_rect* kept;
   stripes stripes;
   int64_t* selected;
   int64_t selected_count;
@@ -62,19 +79,24 @@ static int64_t stripe_of(const stripes* s, double x) {
   return at <= 0 ? 0 : at >= kStripes - 1 ? kStripes - 1 : (int64_t)at;
 }
 
-// Stripes for |count| candidates. A limit below zero drops boxes that do not touch, and edges that
-// are no numbers have no order: then all are compared.
-static void lay_stripes(job* j, int64_t count) {
+static carnot_rect rect_of(const job* j, int64_t batch, candidate c) {
+  return carnot_rect_read(j->boxes, batch * j->boxes->dims[1] + c.box, j->centre);
+}
+
+// Stripes for |count| candidates of a batch, unless few boxes are wanted. A limit below zero drops
+// boxes that do not touch, and edges that are no numbers have no order: then all are compared.
+static void lay_stripes(job* j, int64_t batch, int64_t count) {
+  enum { kFew = 128 };
   stripes* s = &j->stripes;
   double left = INFINITY, right = -INFINITY;
   s->widest = 0;
-  s->used = j->overlap_limit >= 0 && count > 64;
+  s->used = j->overlap_limit >= 0 && count > 64 && j->most > kFew;
   for (int64_t i = 0; i < count && s->used; i++) {
-    const carnot_rect* r = &j->rects[i];
-    s->used = isfinite(r->x0) && isfinite(r->x1) && r->x1 >= r->x0;
-    if (r->x0 < left) left = r->x0;
-    if (r->x0 > right) right = r->x0;
-    if (r->x1 - r->x0 > s->widest) s->widest = r->x1 - r->x0;
+    const carnot_rect r = rect_of(j, batch, j->candidates[i]);
+    s->used = isfinite(r.x0) && isfinite(r.x1) && r.x1 >= r.x0;
+    if (r.x0 < left) left = r.x0;
+    if (r.x0 > right) right = r.x0;
+    if (r.x1 - r.x0 > s->widest) s->widest = r.x1 - r.x0;
   }
   s->used = s->used && right > left && isfinite(right - left);
   if (!s->used) return;
@@ -115,17 +137,17 @@ static void select_class(job* j, int64_t batch, int64_t class) {
                                    (size_t)((batch * classes + class) * n + i));
     if (score > j->score_limit) j->candidates[count++] = (candidate){score, i};
   }
-  qsort(j->candidates, (size_t)count, sizeof(candidate), by_score);
-  for (int64_t i = 0; i < count; i++)
-    j->rects[i] = carnot_rect_read(j->boxes, batch * n + j->candidates[i].box, j->centre);
-  lay_stripes(j, count);
-  for (int64_t i = 0; i < count && kept < j->most; i++) {
-    if (is_dropped(j, &j->rects[i], kept)) continue;
-    keep(j, &j->rects[i], kept++);
+  for (int64_t i = count / 2 - 1; i >= 0; i--) sift_down(j->candidates, count, i);
+  lay_stripes(j, batch, count);
+  for (; count > 0 && kept < j->most; count--) {
+    const candidate next = take_first(j->candidates, count);
+    const carnot_rect rect = rect_of(j, batch, next);
+    if (is_dropped(j, &rect, kept)) continue;
+    keep(j, &rect, kept++);
     int64_t* row = j->selected + 3 * j->selected_count++;
     row[0] = batch;
     row[1] = class;
-    row[2] = j->candidates[i].box;
+    row[2] = next.box;
   }
 }
 
@@ -148,8 +170,6 @@ static carnot_status* run_nms(carnot_call* call) {
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(candidate), &memory));
   j.candidates = memory;
-  CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(carnot_rect), &memory));
-  j.rects = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(carnot_rect), &memory));
   j.kept = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(int64_t), &memory));

@@ -59,9 +59,6 @@ static carnot_status* begin(carnot_call* call, int64_t columns, roi_run* r) {
   return NULL;
 }
 
-// A double as a position, kept within what an int64 can hold safely.
-static int64_t position(double value) { return (int64_t)fmin(fmax(value, -1e15), 1e15); }
-
 // ---- max_roi_pool ----
 
 static double cell_max(const double* plane, int64_t width, const int64_t* from, const int64_t* to) {
@@ -77,12 +74,11 @@ static double cell_max(const double* plane, int64_t width, const int64_t* from, 
   return best;
 }
 
-// Where cell |i| of |cells| begins and ends along a dimension of |size|.
-static void cell_range(int64_t start, int64_t end, int64_t i, int64_t cells, int64_t size,
-                       int64_t* out_from, int64_t* out_to) {
-  double each = (double)carnot_max_i64(end - start + 1, 1) / (double)cells;
-  int64_t from = start + position(floor((double)i * each));
-  int64_t to = start + position(ceil((double)(i + 1) * each));
+void carnot_max_roi_cell(const carnot_max_roi_side* side, int64_t i, int64_t cells, int64_t size,
+                         int64_t* out_from, int64_t* out_to) {
+  double each = (double)carnot_max_i64(side->end - side->start + 1, 1) / (double)cells;
+  int64_t from = side->start + carnot_roi_position(floor((double)i * each));
+  int64_t to = side->start + carnot_roi_position(ceil((double)(i + 1) * each));
   *out_from = carnot_min_i64(carnot_max_i64(from, 0), size);
   *out_to = carnot_min_i64(carnot_max_i64(to, 0), size);
 }
@@ -92,13 +88,13 @@ static void max_roi_part(void* arg, int64_t part) {
   int64_t channels = r->x->dims[1], h = r->x->dims[2], w = r->x->dims[3];
   const double* roi = r->regions + part / channels * 5;
   const double* plane = r->values + ((int64_t)roi[0] * channels + part % channels) * h * w;
-  int64_t x1 = position(round(roi[1] * r->scale)), y1 = position(round(roi[2] * r->scale));
-  int64_t x2 = position(round(roi[3] * r->scale)), y2 = position(round(roi[4] * r->scale));
+  const carnot_max_roi_side across = carnot_max_roi_side_of(roi[1], roi[3], r->scale),
+                            down = carnot_max_roi_side_of(roi[2], roi[4], r->scale);
   for (int64_t i = 0; i < r->height; i++) {
     for (int64_t j = 0; j < r->width; j++) {
       int64_t from[2], to[2];
-      cell_range(y1, y2, i, r->height, h, &from[0], &to[0]);
-      cell_range(x1, x2, j, r->width, w, &from[1], &to[1]);
+      carnot_max_roi_cell(&down, i, r->height, h, &from[0], &to[0]);
+      carnot_max_roi_cell(&across, j, r->width, w, &from[1], &to[1]);
       r->y[(part * r->height + i) * r->width + j] = cell_max(plane, w, from, to);
     }
   }
@@ -111,7 +107,7 @@ static carnot_status* run_max_roi(carnot_call* call) {
   CARNOT_TRY(begin(call, 5, &r));
   r.scale = carnot_call_float(call, "spatial_scale");
   for (int64_t i = 0; i < r.rois->dims[0]; i++) {
-    CARNOT_TRY(carnot_roi_check_image(position(r.regions[i * 5]), r.x->dims[0]));
+    CARNOT_TRY(carnot_roi_check_image(carnot_roi_position(r.regions[i * 5]), r.x->dims[0]));
   }
   carnot_call_parallel(call, r.rois->dims[0] * r.x->dims[1], max_roi_part, &r);
   carnot_write_f64(y, r.y);
@@ -152,7 +148,7 @@ static double point(const roi_run* r, const double* plane, double y, double x) {
 // Points along one side of a cell; a cell of more elements than the limit is sampled that often.
 static int64_t points_across(const carnot_roi_rule* rule, double cell) {
   const int64_t limit = 1 << 15;
-  int64_t wanted = rule->sampling > 0 ? rule->sampling : position(ceil(cell));
+  int64_t wanted = rule->sampling > 0 ? rule->sampling : carnot_roi_position(ceil(cell));
   return carnot_max_i64(carnot_min_i64(wanted, limit), 0);
 }
 

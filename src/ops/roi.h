@@ -2,6 +2,8 @@
 #ifndef CARNOT_OPS_ROI_H_
 #define CARNOT_OPS_ROI_H_
 
+#include <math.h>
+
 #include "ops/util.h"
 
 // The attributes of a node.
@@ -29,6 +31,22 @@ static inline double carnot_roi_point(const carnot_roi_side* side, int64_t i, in
 // The two neighbours of a coordinate and how far it lies toward the second; false outside of the
 // map.
 bool carnot_roi_neighbours(double at, int64_t size, int64_t* low, int64_t* high, double* out_part);
+
+// A coordinate as a position, kept within what an int64 can hold safely.
+static inline int64_t carnot_roi_position(double value) {
+  return (int64_t)fmin(fmax(value, -1e15), 1e15);
+}
+// One side of a region of MaxRoiPool in pixels, and where its cell |i| of |cells| begins and ends
+// along a dimension of |size|: edges are rounded outward.
+typedef struct carnot_max_roi_side {
+  int64_t start, end;
+} carnot_max_roi_side;
+static inline carnot_max_roi_side carnot_max_roi_side_of(double from, double to, double scale) {
+  return (carnot_max_roi_side){carnot_roi_position(round(from * scale)),
+                               carnot_roi_position(round(to * scale))};
+}
+void carnot_max_roi_cell(const carnot_max_roi_side* side, int64_t i, int64_t cells, int64_t size,
+                         int64_t* out_from, int64_t* out_to);
 
 static inline carnot_status* carnot_roi_check_image(int64_t image, int64_t images) {
   CARNOT_CHECK(image >= 0 && image < images, INVALID_ARGUMENT, "a region names image %lld of %lld",

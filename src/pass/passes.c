@@ -22,6 +22,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_fold_shape_computations, false, false},
     {"decompose_gemm", "writes Gemm of a transposed or two computed matrices as matmul",
      carnot_pass_decompose_gemm, false, true},
+    {"decompose_lp_pool", "writes LpPool as average pooling of powers",
+     carnot_pass_decompose_lp_pool, false, true},
     {"algebraic_simplify", "removes identities, merges pairs of transposes and of reshapes",
      carnot_pass_algebraic_simplify, false, false},
     {"fuse_norms", "recognises layer and RMS normalization", carnot_pass_fuse_norms, false, false},

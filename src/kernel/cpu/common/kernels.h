@@ -30,6 +30,7 @@
 #include "kernel/cpu/norm/group_norm_f32.h"
 #include "kernel/cpu/norm/row_norm_f32.h"
 #include "kernel/cpu/norm/softmax_f32.h"
+#include "kernel/cpu/pointwise/cast.h"
 #include "kernel/cpu/pointwise/convert.h"
 #include "kernel/cpu/pointwise/elementwise.h"
 #include "kernel/cpu/pointwise/pointwise.h"

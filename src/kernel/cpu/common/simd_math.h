@@ -39,9 +39,23 @@ CARNOT_INLINE vf32 v_exp(vf32 x) {
 // mask of -100 makes of a softmax, take 10 to 20 times as long.
 CARNOT_INLINE vf32 v_exp_normal(vf32 x) {
   const vf32 least = v_set(-87.3365f);  // ln of the least normal number
+#ifdef V_FMA_IS_FUSED
+  // 2^-g for g = n - x / ln 2, |g| <= 1/2: 2^-26.
+  static const float c[] = {1,
+                            -0.69314718f,
+                            0.240226477f,
+                            -0.0555033237f,
+                            0.00961843692f,
+                            -0.0013398875f,
+                            0.00015353359f};
+  const vf32 whole = v_set(12582912), per_ln2 = v_set(1.44269504f), y = v_max_to(least, x);
+  const vf32 n = v_sub(v_fma(y, per_ln2, whole), whole);
+  const vf32 e = v_scale2(v_poly(v_fnma(y, per_ln2, n), c, 7), n);
+#else
   vf32 n;
-  const vf32 p = v_exp_reduced(v_max_to(least, x), &n);
-  return v_select(v_lt(x, least), v_zero(), v_scale2(v_add(p, v_set(1)), n));
+  const vf32 p = v_exp_reduced(v_max_to(least, x), &n), e = v_scale2(v_add(p, v_set(1)), n);
+#endif
+  return v_select(v_lt(x, least), v_zero(), e);
 }
 
 // exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1).

@@ -94,29 +94,41 @@ CARNOT_INLINE void join_rows(const carnot_pool_nchw_f32* p, const row_window* wi
   }
 }
 
-// One tap of the last dimension for all results that it is inside of.
+// One tap of the last dimension for all results that it is inside of; |first|: they hold none yet.
 CARNOT_INLINE void join_tap(const float* restrict line, int64_t stride, int64_t count, bool max,
-                            float* restrict dst) {
+                            bool first, float* restrict dst) {
   for (int64_t i = 0; i < count; ++i) {
     const float x = line[i * stride], y = dst[i];
-    dst[i] = !max ? x + y : ((x > y) | (x != x)) ? x : y;
+    dst[i] = first ? x : !max ? x + y : ((x > y) | (x != x)) ? x : y;
+  }
+}
+
+CARNOT_INLINE void join_tap_of(const float* line, int64_t stride, int64_t count, bool max,
+                               bool first, float* dst) {
+  switch (stride) {
+    case 1: join_tap(line, 1, count, max, first, dst); break;
+    case 2: join_tap(line, 2, count, max, first, dst); break;
+    default: join_tap(line, stride, count, max, first, dst);
   }
 }
 
 CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* line, bool max,
                                 float* dst) {
-  for (int64_t q = 0; q < a->out; ++q) dst[q] = max ? -INFINITY : 0;
+  // The first tap that all results have needs no start value.
+  bool first = a->pad == 0 && (a->out - 1) * a->stride < a->in;
+  for (int64_t q = 0; q < a->out && !first; ++q) dst[q] = max ? -INFINITY : 0;
   for (int64_t s = 0; s < a->kernel; ++s) {
     const int64_t start = s * a->dilation - a->pad;  // of the first result's tap
     const int64_t q0 = start < 0 ? (-start + a->stride - 1) / a->stride : 0;
     const int64_t q1 = start < a->in ? min_i64(a->out, (a->in - start - 1) / a->stride + 1) : 0;
     if (q1 <= q0) continue;
     const float* x = line + start + q0 * a->stride;
-    switch (a->stride) {
-      case 1: join_tap(x, 1, q1 - q0, max, dst + q0); break;
-      case 2: join_tap(x, 2, q1 - q0, max, dst + q0); break;
-      default: join_tap(x, a->stride, q1 - q0, max, dst + q0);
+    if (first) {
+      join_tap_of(x, a->stride, q1 - q0, max, true, dst + q0);
+    } else {
+      join_tap_of(x, a->stride, q1 - q0, max, false, dst + q0);
     }
+    first = false;
   }
 }
 
