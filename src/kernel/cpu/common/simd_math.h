@@ -95,11 +95,21 @@ CARNOT_INLINE vf32 v_copysign(vf32 size, vf32 sign) {
   return v_or(v_abs(size), v_and(sign, v_set(-0.0f)));
 }
 
-// t / (t + 2) for t = exp(2|x|) - 1.
+// t / (t + 2) for t = exp(2|x|) - 1 = 2^n (2^f - 1) + (2^n - 1).
 CARNOT_INLINE vf32 v_tanh(vf32 x) {
-  vf32 n;
   const vf32 size = v_min_to(v_set(10), v_abs(x));  // beyond it is 1
-  const vf32 p = v_exp_reduced(v_add(size, size), &n), power = v_scale2(v_set(1), n);
+#ifdef V_FMA_IS_FUSED
+  // (2^-g - 1) / g for g = n - 2|x| / ln 2, |g| <= 1/2.
+  static const float c[] = {-0.69314718f,   0.240226477f,   -0.0555033237f,
+                            0.00961843692f, -0.0013398875f, 0.00015353359f};
+  const vf32 whole = v_set(12582912), scale = v_set(2.88539008f);
+  const vf32 n = v_sub(v_fma(size, scale, whole), whole), g = v_fnma(size, scale, n);
+  const vf32 p = v_mul(g, v_poly(g, c, 6));
+#else
+  vf32 n;
+  const vf32 p = v_exp_reduced(v_add(size, size), &n);
+#endif
+  const vf32 power = v_scale2(v_set(1), n);
   const vf32 t = v_fma(p, power, v_sub(power, v_set(1)));
   return v_copysign(v_mul(t, v_rcp(v_add(t, v_set(2)))), x);
 }

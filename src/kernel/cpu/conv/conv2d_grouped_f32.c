@@ -125,21 +125,30 @@ CARNOT_INLINE void narrow_tile(const span* sp, const float* bias, int64_t q, int
   }
 }
 
-// The first |count| <= kPixels pixels from q on of a panel.
-CARNOT_INLINE void wide_tile(const span* sp, const float* bias, int64_t q, int64_t count, form f) {
-  const carnot_conv2d_grouped_f32* c = sp->conv;
-  float columns[CARNOT_CONV2D_GROUPED_COLUMNS * CARNOT_CONV2D_GROUPED_CHANNELS];
-  const int64_t pitch = f.edge ? CARNOT_CONV2D_GROUPED_CHANNELS : c->src_w;
-  int64_t apart = c->stride_w * pitch;
-  CARNOT_OPAQUE(apart);
-  const int64_t w0 = q * c->stride_w - c->pad_w;
-  vf32 sum[kPixels][kVectors];
+// Floats of a copied column.
+CARNOT_INLINE int64_t pitch_of(const span* sp) {
+  return (sp->channels + V_LANES - 1) / V_LANES * V_LANES;
+}
+
+CARNOT_INLINE void begin_sums(const span* sp, const float* bias, vf32 (*sum)[kVectors]) {
   CARNOT_UNROLL
   for (int v = 0; v < kVectors; ++v) {
     const vf32 begin = bias_of(sp, bias, v * V_LANES);
     CARNOT_UNROLL
     for (int t = 0; t < kPixels; ++t) sum[t][v] = begin;
   }
+}
+
+// The first |count| <= kPixels pixels from q on of a panel.
+CARNOT_INLINE void wide_tile(const span* sp, const float* bias, int64_t q, int64_t count, form f) {
+  const carnot_conv2d_grouped_f32* c = sp->conv;
+  float columns[CARNOT_CONV2D_GROUPED_COLUMNS * CARNOT_CONV2D_GROUPED_CHANNELS];
+  const int64_t pitch = f.edge ? pitch_of(sp) : c->src_w;
+  int64_t apart = c->stride_w * pitch;
+  CARNOT_OPAQUE(apart);
+  const int64_t w0 = q * c->stride_w - c->pad_w;
+  vf32 sum[kPixels][kVectors];
+  begin_sums(sp, bias, sum);
   for (int64_t r = 0; r < sp->rows; ++r) {
     const float* weights = sp->weights + r * c->c * c->s * 16;
     if (f.edge) copy_columns(sp, r, w0, carnot_conv2d_grouped_columns(c, kPixels), pitch, columns);
@@ -163,6 +172,61 @@ CARNOT_INLINE void wide_tile(const span* sp, const float* bias, int64_t q, int64
     if (f.edge && t >= count) break;
     CARNOT_UNROLL
     for (int v = 0; v < kVectors; ++v) store_sum(sp, q + t, v * V_LANES, sum[t][v]);
+  }
+}
+
+// Rows of up to kHalf pixels are computed in pairs: one alone would leave half of a tile empty.
+enum { kHalf = kPixels / 2 };
+
+CARNOT_INLINE bool is_paired(const carnot_conv2d_grouped_f32* c) {
+  return c->k >= 16 && c->q <= kHalf &&
+         2 * carnot_conv2d_grouped_columns(c, kHalf) <= CARNOT_CONV2D_GROUPED_COLUMNS;
+}
+
+// A panel of a row, |sp|, and of the one below it, whose taps are |inside[1]|. |sp->src| is under
+// tap row 0, whether that is inside or not.
+static void pair_tile(const span* sp, const float* bias, const window_taps* inside) {
+  const carnot_conv2d_grouped_f32* c = sp->conv;
+  float columns[CARNOT_CONV2D_GROUPED_COLUMNS * CARNOT_CONV2D_GROUPED_CHANNELS];
+  const int64_t pitch = pitch_of(sp), count = carnot_conv2d_grouped_columns(c, kHalf);
+  int64_t apart = c->stride_w * pitch, below = count * pitch;
+  CARNOT_OPAQUE(apart);
+  CARNOT_OPAQUE(below);
+  vf32 sum[kPixels][kVectors];
+  begin_sums(sp, bias, sum);
+  for (int64_t r = min_i64(inside[0].begin, inside[1].begin);
+       r < max_i64(inside[0].end, inside[1].end); ++r) {
+    for (int64_t half = 0; half < 2; ++half) {
+      span line = *sp;
+      if (r < inside[half].begin || r >= inside[half].end) {
+        memset(columns + half * below, 0, (size_t)below * sizeof *columns);
+        continue;
+      }
+      line.src = v_element(c->src_is_bf16, sp->src, half * c->stride_h * c->src_h);
+      copy_columns(&line, r, -c->pad_w, count, pitch, columns + half * below);
+    }
+    const float* weights = sp->weights + r * c->c * c->s * 16;
+    for (int64_t i = 0; i < c->c; ++i) {
+      for (int64_t s = 0; s < c->s; ++s, weights += 16) {
+        const float *under = columns + s * c->dilation_w * pitch + i, *under_below = under + below;
+        CARNOT_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          const vf32 y = v_load(weights + v * V_LANES);
+          CARNOT_UNROLL
+          for (int t = 0; t < kHalf; ++t) {
+            sum[t][v] = v_fma(v_set(under[t * apart]), y, sum[t][v]);
+            sum[kHalf + t][v] = v_fma(v_set(under_below[t * apart]), y, sum[kHalf + t][v]);
+          }
+        }
+      }
+    }
+  }
+  CARNOT_UNROLL
+  for (int t = 0; t < 2 * kHalf; ++t) {
+    if (t % kHalf >= c->q) continue;
+    CARNOT_UNROLL
+    for (int v = 0; v < kVectors; ++v)
+      store_sum(sp, t / kHalf * c->q + t % kHalf, v * V_LANES, sum[t][v]);
   }
 }
 
@@ -206,19 +270,22 @@ static void tiles_of_row(const span* sp, const tile_fns* tiles, const float* bia
   }
 }
 
-// Output row |row| of a panel; |sp| has what all panels share.
-static void row_of_panel(const carnot_conv2d_grouped_f32* c, int64_t panel, int64_t row, span sp) {
+// |rows| output rows of a panel from |row| on: one, or a pair; |sp| has what all panels share.
+static void rows_of_panel(const carnot_conv2d_grouped_f32* c, int64_t panel, int64_t row,
+                          int64_t rows, span sp) {
   const tile_fns* tiles = tiles_for(c);
   const carnot_epilogue_f32* e = &c->epilogue;
   const int64_t first = carnot_conv2d_grouped_first(c->k, panel),
                 count = carnot_conv2d_grouped_count(c->groups, c->k, panel);
   const int64_t h0 = row % c->p * c->stride_h - c->pad_h;
-  const window_taps inside = window_inside(h0, c->r, c->dilation_h, c->h);
-  const int64_t src = row / c->p * c->src_n + (h0 + inside.begin * c->dilation_h) * c->src_h;
-  const float* weights = c->weights + (panel * c->r + inside.begin) * c->c * c->s * 16;
+  const window_taps inside[2] = {window_inside(h0, c->r, c->dilation_h, c->h),
+                                 window_inside(h0 + c->stride_h, c->r, c->dilation_h, c->h)};
+  const int64_t begin = rows > 1 ? 0 : inside[0].begin;
+  const int64_t src = row / c->p * c->src_n + (h0 + begin * c->dilation_h) * c->src_h;
+  const float* weights = c->weights + (panel * c->r + begin) * c->c * c->s * 16;
   const int64_t dst = row * c->q * c->ld + first;
   const int64_t width = tiles == &wide ? 16 : V_LANES;
-  sp.rows = inside.end - inside.begin;
+  sp.rows = inside[0].end - inside[0].begin;
   for (int64_t at = 0; at < count; at += width) {
     const int64_t group = (first + at) / c->k;
     const int64_t last = (first + min_i64(at + width, count) - 1) / c->k;
@@ -232,10 +299,14 @@ static void row_of_panel(const carnot_conv2d_grouped_f32* c, int64_t panel, int6
     sp.residual = e->residual ? v_element(c->dst_is_bf16, e->residual,
                                           row * c->q * e->residual_ld + first + at)
                               : NULL;
-    tiles_of_row(&sp, tiles, e->bias ? e->bias + first + at : NULL);
+    const float* bias = e->bias ? e->bias + first + at : NULL;
+    if (rows > 1)
+      pair_tile(&sp, bias, inside);
+    else
+      tiles_of_row(&sp, tiles, bias);
   }
   if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) CARNOT_KERNEL(activate_f32)
-  (e->activation, e->a, e->b, (float*)c->dst + dst, c->ld, c->q, count);
+  (e->activation, e->a, e->b, (float*)c->dst + dst, c->ld, rows * c->q, count);
 }
 
 void CARNOT_KERNEL(conv2d_grouped_f32)(const carnot_conv2d_grouped_f32* c, int64_t panel0,
@@ -251,6 +322,9 @@ void CARNOT_KERNEL(conv2d_grouped_f32)(const carnot_conv2d_grouped_f32* c, int64
                    .lo = v_set(clips ? e->a : 0),
                    .hi = v_set(clips ? e->b : INFINITY)};
   for (int64_t panel = panel0; panel < panel1; ++panel) {
-    for (int64_t row = row0; row < row1; ++row) row_of_panel(c, panel, row, sp);
+    for (int64_t row = row0, rows; row < row1; row += rows) {
+      rows = is_paired(c) && row + 1 < row1 && row % c->p + 1 < c->p ? 2 : 1;
+      rows_of_panel(c, panel, row, rows, sp);
+    }
   }
 }

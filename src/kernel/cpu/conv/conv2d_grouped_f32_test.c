@@ -15,6 +15,10 @@ static const problem kProblems[] = {
     {1, 2, 2, 16, 2, 17, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
     {1, 14, 14, 20, 1, 33, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
     {3, 1, 44, 4, 6, 4, 1, 7, 3, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {2, 7, 7, 16, 3, 16, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
+    {1, 14, 13, 16, 2, 24, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_SILU, true, false},
+    {2, 5, 3, 17, 2, 20, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, false, false},
+    {1, 4, 1, 16, 2, 16, 3, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
     {1, 3, 1, 4, 5, 4, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
 
