@@ -190,6 +190,12 @@ static carnot_status* infer_affine(carnot_infer* infer) {
   return NULL;
 }
 
+// Element |at| of |size| of a dimension, from -1 to 1.
+static double affine_coordinate(int64_t at, int64_t size, bool align) {
+  double d = (double)size, p = (double)at;
+  return align ? (d > 1 ? 2 * p / (d - 1) - 1 : 0) : (2 * p + 1) / d - 1;
+}
+
 static carnot_status* run_affine(carnot_call* call) {
   const carnot_tensor* theta = carnot_call_in(call, 0);
   int64_t size[5], dims[5], at[3];
@@ -207,20 +213,23 @@ static carnot_status* run_affine(carnot_call* call) {
   bool align = carnot_call_int(call, "align_corners") != 0;
   const double* m;
   CARNOT_TRY(carnot_call_f64(call, theta, &m));
-  int64_t points = carnot_dims_count(dims + 1, r);
-  for (int64_t i = 0; i < dims[0] * points; i++) {
+  double* row = NULL;
+  CARNOT_TRY(carnot_call_array(call, dims[r] * r, sizeof(double), &row));
+  int64_t rows = carnot_dims_count(dims + 1, r - 1), width = dims[r];
+  for (int64_t i = 0; i < dims[0] * rows; i++) {
+    const double* map = m + i / rows * r * (r + 1);
     double v[4] = {0};
-    carnot_unravel(i % points, dims + 1, r, at);
-    for (int k = 0; k < r; k++) {  // the last dimension is the first coordinate
-      double d = (double)dims[r - k], p = (double)at[r - 1 - k];
-      v[k] = align ? (d > 1 ? 2 * p / (d - 1) - 1 : 0) : (2 * p + 1) / d - 1;
-    }
+    carnot_unravel(i % rows, dims + 1, r - 1, at);
+    // The last dimension is the first coordinate.
+    for (int k = 1; k < r; k++) v[k] = affine_coordinate(at[r - 1 - k], dims[r - k], align);
     v[r] = 1;
     for (int j = 0; j < r; j++) {
-      double sum = 0;
-      for (int k = 0; k <= r; k++) sum += m[(i / points * r + j) * (r + 1) + k] * v[k];
-      carnot_store_f64(y->dtype, y->data, (size_t)(i * r + j), sum);
+      double rest = 0;
+      for (int k = 1; k <= r; k++) rest += map[j * (r + 1) + k] * v[k];
+      for (int64_t p = 0; p < width; p++)
+        row[p * r + j] = map[j * (r + 1)] * affine_coordinate(p, width, align) + rest;
     }
+    carnot_store_block_f64(y->dtype, y->data, (size_t)(i * width * r), 1, (size_t)(width * r), row);
   }
   return NULL;
 }

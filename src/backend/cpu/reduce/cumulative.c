@@ -94,8 +94,9 @@ CARNOT_CPU_INLINE void scan_floats(const cumulative_state* s, const float* x, fl
   }
 }
 
+// |sums|: neither products nor exclusive.
 CARNOT_CPU_INLINE void scan_integers(const cumulative_state* s, const void* x, void* y,
-                                     int64_t lanes, int64_t lane_stride, bool wide) {
+                                     int64_t lanes, int64_t lane_stride, bool wide, bool sums) {
   uint64_t total[kInnerLanes];
   for (int64_t j = 0; j < lanes; j++) total[j] = s->prod;
   for (int64_t k = 0; k < s->n; k++) {
@@ -103,8 +104,8 @@ CARNOT_CPU_INLINE void scan_integers(const cumulative_state* s, const void* x, v
     for (int64_t j = 0; j < lanes; j++) {
       int64_t i = at + j * lane_stride;
       uint64_t before = total[j], v = wide ? ((const uint64_t*)x)[i] : ((const uint32_t*)x)[i];
-      total[j] = s->prod ? before * v : before + v;
-      uint64_t result = s->exclusive ? before : total[j];
+      total[j] = !sums && s->prod ? before * v : before + v;
+      uint64_t result = !sums && s->exclusive ? before : total[j];
       if (wide)
         ((uint64_t*)y)[i] = result;
       else
@@ -124,8 +125,10 @@ CARNOT_CPU_INLINE void scan(const cumulative_run* run, int64_t start, int64_t la
     scan_floats(s, x, y, lanes, lane_stride, /*prod=*/true);
   else if (run->dtype == CARNOT_DTYPE_F32)
     scan_floats(s, x, y, lanes, lane_stride, /*prod=*/false);
+  else if (run->dtype == CARNOT_DTYPE_I64 && !s->prod && !s->exclusive)
+    scan_integers(s, x, y, lanes, lane_stride, /*wide=*/true, /*sums=*/true);
   else
-    scan_integers(s, x, y, lanes, lane_stride, run->dtype == CARNOT_DTYPE_I64);
+    scan_integers(s, x, y, lanes, lane_stride, run->dtype == CARNOT_DTYPE_I64, /*sums=*/false);
 }
 
 static void cumulative_part(void* argument, int64_t part) {

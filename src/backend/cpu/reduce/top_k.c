@@ -68,7 +68,7 @@ static carnot_status* top_k_configure(const carnot_step_view* step, const carnot
                               .largest = carnot_attr_int(row, &node->attrs, "largest") != 0};
   s->lanes = outer * inner;
   s->per_part = carnot_rows_per_part(s->lanes, n);
-  s->work_bytes = carnot_align_up(8 * k + 4 * n, 64);
+  s->work_bytes = carnot_align_up(carnot_top_k_f32_workspace(n, k), 64);
   *out_workspace_bytes = (size_t)(carnot_ceildiv(s->lanes, s->per_part) * s->work_bytes);
   return NULL;
 }

@@ -7,8 +7,20 @@
 
 enum { kPart = 16 };  // numbers of a strided sum that are one chain
 
-// A bound of what exp is taken of. NaN may get lost: exp of it is NaN, and so is the row's sum.
-static float row_max(const float* x, int64_t n) {
+// The largest lane in all lanes; NaN may get lost.
+CARNOT_INLINE vf32 max_of_lanes(vf32 x) {
+  CARNOT_UNROLL
+  for (int half = V_LANES / 2; half; half /= 2) {
+    int32_t from[V_LANES];
+    for (int i = 0; i < V_LANES; ++i) from[i] = i ^ half;
+    x = v_max_to(x, v_permute(x, v_iload(from)));
+  }
+  return x;
+}
+
+// A bound of what exp is taken of, in all lanes. NaN may get lost: exp of it is NaN, and so is the
+// row's sum.
+static vf32 row_max(const float* x, int64_t n) {
   enum { kChains = 4 };  // a maximum waits for the one before it
   vf32 max[kChains];
   int64_t i = 0;
@@ -16,14 +28,16 @@ static float row_max(const float* x, int64_t n) {
   for (; i + kChains * V_LANES <= n; i += kChains * V_LANES) CARNOT_UNROLL
   for (int c = 0; c < kChains; ++c) max[c] = v_max_to(max[c], v_load(x + i + c * V_LANES));
   for (; i + V_LANES <= n; i += V_LANES) max[0] = v_max_to(max[0], v_load(x + i));
-  float m = v_max_lane(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
-  for (; i < n; ++i) m = max_nan(m, x[i]);
-  return m;
+  if (i < n && n >= V_LANES) {  // the last vector again, up to the end
+    max[1] = v_max_to(max[1], v_load(x + n - V_LANES));
+  } else if (i < n) {
+    for (; i < n; ++i) max[0] = v_max_to(max[0], v_set(x[i]));
+  }
+  return max_of_lanes(v_max_to(v_max_to(max[0], max[1]), v_max_to(max[2], max[3])));
 }
 
-// Stores exp(x - max), or nothing if |dst| is NULL; returns the sum.
-CARNOT_INLINE float exp_of_row(const float* x, float max, float* dst, int64_t n) {
-  const vf32 m = v_set(max);
+// Stores exp(x - m), or nothing if |dst| is NULL; returns the sum.
+CARNOT_INLINE float exp_of_row(const float* x, vf32 m, float* dst, int64_t n) {
   vf32 sum = v_zero();
   int64_t i = 0;
   for (; i + V_LANES <= n; i += V_LANES) {
@@ -49,20 +63,19 @@ CARNOT_INLINE float log_of(float x) {
 }
 
 // In blocks, so that the error does not grow with n.
-static double sum_of_exp(const float* x, float max, float* dst, int64_t n) {
+static double sum_of_exp(const float* x, vf32 m, float* dst, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; i += kSumBlock) {
     const int64_t count = min_i64(kSumBlock, n - i);
-    sum += (double)(dst ? exp_of_row(x + i, max, dst + i, count)
-                        : exp_of_row(x + i, max, NULL, count));
+    sum += (double)(dst ? exp_of_row(x + i, m, dst + i, count) : exp_of_row(x + i, m, NULL, count));
   }
   return sum;
 }
 
 static void softmax_row(const float* src, float* dst, int64_t n, bool log) {
-  const float max = row_max(src, n);
-  const float sum = (float)sum_of_exp(src, max, log ? NULL : dst, n);
-  const vf32 scale = v_set(1 / sum), shift = v_set(log ? log_of(sum) : 0), m = v_set(max);
+  const vf32 m = row_max(src, n);
+  const float sum = (float)sum_of_exp(src, m, log ? NULL : dst, n);
+  const vf32 scale = v_set(1 / sum), shift = v_set(log ? log_of(sum) : 0);
   for (int64_t i = 0; i < n; i += V_LANES) {
     const vf32 y = log ? v_sub(v_sub(v_load_upto(src + i, n - i), m), shift)
                        : v_mul(v_load_upto(dst + i, n - i), scale);

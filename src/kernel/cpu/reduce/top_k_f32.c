@@ -1,5 +1,5 @@
 // A heap of the best so far, its worst on top. Vectors of which nothing goes before that are passed
-// over; the others' elements go in one by one.
+// over; the others' elements go in one by one. Where most are wanted, a radix sort.
 #include "kernel/cpu/reduce/top_k_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
@@ -66,21 +66,62 @@ static void choose(const carnot_top_k_f32* p, const float* x, int64_t* heap) {
   offer(p, x, i, p->n, heap);
 }
 
+// Sorts |n| entries so that greater ones go first, by the bytes of their keys, the least first;
+// |other| has room for as many. Returns which of both holds them.
+static int64_t* sort_entries(int64_t* entries, int64_t* other, int64_t n) {
+  enum { kDigits = 4, kValues = 256 };
+  uint32_t begin[kDigits][kValues] = {{0}};
+  for (int64_t i = 0; i < n; ++i)
+    for (int d = 0; d < kDigits; ++d) ++begin[d][(uint64_t)entries[i] >> (32 + 8 * d) & 0xff];
+  for (int d = 0; d < kDigits; ++d) {
+    uint32_t total = 0;
+    bool is_one = false;  // all entries have the same digit
+    // The last digit holds the sign: values from 128 on are negative, the others go before them.
+    for (int i = 0; i < kValues; ++i) {
+      const int value = (d == kDigits - 1 ? kValues / 2 - 1 - i : kValues - 1 - i) & 0xff;
+      const uint32_t count = begin[d][value];
+      is_one |= count == n;
+      begin[d][value] = total;
+      total += count;
+    }
+    if (is_one) continue;
+    for (int64_t i = 0; i < n; ++i)
+      other[begin[d][(uint64_t)entries[i] >> (32 + 8 * d) & 0xff]++] = entries[i];
+    int64_t* sorted = other;
+    other = entries, entries = sorted;
+  }
+  return entries;
+}
+
+static void write_entry(const carnot_top_k_f32* p, const float* x, int64_t entry, int64_t to) {
+  const int64_t place = place_of(entry);
+  if (p->values) p->values[to] = x[place];
+  if (p->index) p->index[to] = place;
+}
+
+static void sort_lane(const carnot_top_k_f32* p, const float* x, int64_t to, int64_t* entries) {
+  for (int64_t i = 0; i < p->n; ++i) entries[i] = entry_of(x[i], i, p->largest);
+  const int64_t* sorted = sort_entries(entries, entries + p->n, p->n);
+  for (int64_t i = 0; i < p->k; ++i) write_entry(p, x, sorted[i], to + i * p->inner);
+}
+
+static void choose_lane(const carnot_top_k_f32* p, const float* x, int64_t to, int64_t* heap) {
+  choose(p, x, heap);
+  for (int64_t i = p->k - 1; i >= 0; --i) {  // the worst leaves first
+    write_entry(p, x, heap[0], to + i * p->inner);
+    heap[0] = heap[i];
+    sink_top(heap, i);
+  }
+}
+
 void CARNOT_KERNEL(top_k_f32)(const carnot_top_k_f32* p, int64_t l0, int64_t l1, void* work) {
-  int64_t* heap = work;
-  float* lane = (float*)(heap + p->k);
+  const bool sorts = carnot_top_k_f32_sorts(p->n, p->k);
+  int64_t* entries = work;
+  float* lane = (float*)(entries + (sorts ? 2 * p->n : p->k));
   for (int64_t l = l0; l < l1; ++l) {
     const float* x = p->src + l / p->inner * p->n * p->inner + l % p->inner;
     for (int64_t i = 0; i < p->n && p->inner > 1; ++i) lane[i] = x[i * p->inner];
     if (p->inner > 1) x = lane;
-    choose(p, x, heap);
-    const int64_t to = l / p->inner * p->k * p->inner + l % p->inner;
-    for (int64_t i = p->k - 1; i >= 0; --i) {  // the worst leaves first
-      const int64_t place = (uint32_t) ~(uint32_t)heap[0];
-      if (p->values) p->values[to + i * p->inner] = x[place];
-      if (p->index) p->index[to + i * p->inner] = place;
-      heap[0] = heap[i];
-      sink_top(heap, i);
-    }
+    (sorts ? sort_lane : choose_lane)(p, x, l / p->inner * p->k * p->inner + l % p->inner, entries);
   }
 }

@@ -26,7 +26,7 @@ static void check_lanes(const carnot_cpu_kernels* kernels, int64_t n, int64_t k,
   const int64_t lanes = kOuter * inner;
   float *x = buffer(lanes * n, 5), *values = buffer(lanes * k, 0);
   int64_t* index = malloc((size_t)(lanes * k) * sizeof(*index));
-  void* work = malloc((size_t)(8 * k + 4 * n));
+  void* work = malloc((size_t)carnot_top_k_f32_workspace(n, k));
   for (int64_t i = 0; ties && i < lanes * n; ++i) x[i] = rintf(x[i] * 3) / 3 * (i % 2 ? 1 : -1);
   if (n > 4) x[1] = NAN, x[3 * inner] = NAN, x[2 * inner] = -INFINITY, x[lanes * n - 1] = INFINITY;
   const carnot_top_k_f32 arg = {n, k, inner, x, values, index, largest};
@@ -53,6 +53,7 @@ static void check_top_k(const carnot_cpu_kernels* kernels) {
     check_lanes(kernels, 53, 53, inner, largest, ties);
     check_lanes(kernels, 200, 7, inner, largest, ties);
     check_lanes(kernels, 64, 40, inner, largest, ties);
+    check_lanes(kernels, 311, 311, inner, largest, ties);
   }
 }
 
