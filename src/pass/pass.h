@@ -66,6 +66,9 @@ carnot_status* carnot_pass_decompose_einsum(carnot_graph* graph,
 // Gemm of a transposed A or a computed B -> transpose, matmul, affine, add (CPU).
 carnot_status* carnot_pass_decompose_gemm(carnot_graph* graph,
                                           const carnot_pass_options* options) CARNOT_MUST_USE;
+// x^2 and x^3 -> products (CPU).
+carnot_status* carnot_pass_expand_powers(carnot_graph* graph,
+                                         const carnot_pass_options* options) CARNOT_MUST_USE;
 // LpPool -> average_pool of powers, and the root (CPU).
 carnot_status* carnot_pass_decompose_lp_pool(carnot_graph* graph,
                                              const carnot_pass_options* options) CARNOT_MUST_USE;

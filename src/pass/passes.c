@@ -86,6 +86,8 @@ static const carnot_pass_row kPasses[] = {
      false},
     {"fuse_cached_attention", "fuses Attention with cache, rotary embedding and heads",
      carnot_pass_fuse_cached_attention, false, false},
+    {"expand_powers", "writes second and third powers as products", carnot_pass_expand_powers,
+     false, true},
     {"sink_reshapes", "moves reshapes of GEMM results below element-wise readers",
      carnot_pass_sink_reshapes, false, false},
     {"apply_layer_precision", "rounds where layers were asked to compute in FP16 or BF16",

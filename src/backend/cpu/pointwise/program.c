@@ -134,30 +134,6 @@ static const char* add_inputs(maker* m, char* reason, size_t size) {
   return NULL;
 }
 
-// The exponent of a power by one small whole number that is known; 0 of others.
-static int whole_exponent(const carnot_problem* problem, const carnot_plan_node* node,
-                          carnot_fn fn) {
-  if (fn != CARNOT_FN_POW || node->inputs[1] >= problem->input_count) return 0;
-  const carnot_operand_desc* y = &problem->inputs[node->inputs[1]];
-  if (!carnot_is_f32_constant(y) || carnot_tensor_count(y->tensor) != 1) return 0;
-  const float exponent = *(const float*)y->tensor->data;
-  return exponent == 2 || exponent == 3 ? (int)exponent : 0;
-}
-
-// x^2 = x x and x^3 = (x x) x, of the instruction |in| that would compute the power.
-static const char* add_products(maker* m, carnot_pw_instruction* in, int exponent) {
-  carnot_pw_program* program = &m->out->program;
-  in->fn = CARNOT_FN_MUL;
-  in->src[1] = in->src[0];
-  if (exponent < 3) return NULL;
-  if (m->next >= CARNOT_PW_MAX_REGISTERS ||
-      program->instruction_count == CARNOT_PW_MAX_INSTRUCTIONS)
-    return "too many registers";
-  program->instructions[program->instruction_count++] = (carnot_pw_instruction){
-      .fn = CARNOT_FN_MUL, .dst = (uint8_t)m->next++, .src = {in->dst, in->src[0]}};
-  return NULL;
-}
-
 static const char* add_instruction(maker* m, const carnot_plan_node* node, char* reason,
                                    size_t size) {
   carnot_pw_program* program = &m->out->program;
@@ -168,9 +144,7 @@ static const char* add_instruction(maker* m, const carnot_plan_node* node, char*
   carnot_fn fn = cast ? CARNOT_FN_IDENTITY : (carnot_fn)carnot_attr_int(row, &node->attrs, "fn");
   if (carnot_pw_arity((int)fn) != (int)node->input_count)
     return carnot_because(reason, size, "no program for %s", carnot_fn_get(fn)->name);
-  if (m->next >= CARNOT_PW_MAX_REGISTERS ||
-      program->instruction_count == CARNOT_PW_MAX_INSTRUCTIONS)
-    return "too many registers";
+  if (m->next >= CARNOT_PW_MAX_REGISTERS) return "too many registers";
   carnot_pw_instruction* in = &program->instructions[program->instruction_count++];
   *in = (carnot_pw_instruction){.fn = (uint8_t)fn, .dst = (uint8_t)m->next};
   if (!cast) in->a = (float)carnot_attr_float(row, &node->attrs, "alpha");
@@ -180,11 +154,8 @@ static const char* add_instruction(maker* m, const carnot_plan_node* node, char*
       return "an operand is absent";
     in->src[i] = (uint8_t)m->registers[node->inputs[i]];
   }
-  m->next++;
-  const int exponent = whole_exponent(m->problem, node, fn);
-  const char* why = exponent ? add_products(m, in, exponent) : NULL;
-  m->registers[node->outputs[0]] = (int8_t)(m->next - 1);
-  return why;
+  m->registers[node->outputs[0]] = (int8_t)m->next++;
+  return NULL;
 }
 
 static const carnot_plan_node* quantize_making(const carnot_region* region, uint32_t local) {
