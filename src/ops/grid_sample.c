@@ -213,9 +213,11 @@ static carnot_status* run_affine(carnot_call* call) {
   bool align = carnot_call_int(call, "align_corners") != 0;
   const double* m;
   CARNOT_TRY(carnot_call_f64(call, theta, &m));
-  double* row = NULL;
-  CARNOT_TRY(carnot_call_array(call, dims[r] * r, sizeof(double), &row));
   int64_t rows = carnot_dims_count(dims + 1, r - 1), width = dims[r];
+  double *row = NULL, *across = NULL;
+  CARNOT_TRY(carnot_call_array(call, width * r, sizeof(double), &row));
+  CARNOT_TRY(carnot_call_array(call, width, sizeof(double), &across));
+  for (int64_t p = 0; p < width; p++) across[p] = affine_coordinate(p, width, align);
   for (int64_t i = 0; i < dims[0] * rows; i++) {
     const double* map = m + i / rows * r * (r + 1);
     double v[4] = {0};
@@ -226,8 +228,7 @@ static carnot_status* run_affine(carnot_call* call) {
     for (int j = 0; j < r; j++) {
       double rest = 0;
       for (int k = 1; k <= r; k++) rest += map[j * (r + 1) + k] * v[k];
-      for (int64_t p = 0; p < width; p++)
-        row[p * r + j] = map[j * (r + 1)] * affine_coordinate(p, width, align) + rest;
+      for (int64_t p = 0; p < width; p++) row[p * r + j] = map[j * (r + 1)] * across[p] + rest;
     }
     carnot_store_block_f64(y->dtype, y->data, (size_t)(i * width * r), 1, (size_t)(width * r), row);
   }

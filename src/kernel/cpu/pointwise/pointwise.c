@@ -186,15 +186,39 @@ static float* run_of(const carnot_pw_operand* operand, int type, const part* p) 
 
 // What holds for all parts of a call.
 typedef struct plan {
-  bool is_scalar[CARNOT_PW_MAX_INPUTS];  // one number, whose register nothing else takes
-  bool is_column[CARNOT_PW_MAX_INPUTS];  // one number a row, likewise
-  bool ends_in_output;                   // the last instruction makes the only output
+  bool is_scalar[CARNOT_PW_MAX_INPUTS];    // one number, whose register nothing else takes
+  bool is_column[CARNOT_PW_MAX_INPUTS];    // one number a row, likewise
+  bool ends_in_output;                     // the last instruction makes the only output
+  bool joins[CARNOT_PW_MAX_INSTRUCTIONS];  // a product that the sum behind it alone reads
 } plan;
+
+static bool joins_next(const carnot_pw_program* p, int i) {
+  const carnot_pw_instruction *mul = &p->instructions[i], *add = mul + 1;
+  if (i + 1 >= p->instruction_count || mul->fn != CARNOT_PW_MUL || add->fn != CARNOT_PW_ADD ||
+      (add->src[0] == mul->dst) == (add->src[1] == mul->dst))
+    return false;
+  for (int k = i + 2; k < p->instruction_count; ++k)
+    for (int j = 0; j < 3; ++j)
+      if (p->instructions[k].src[j] == mul->dst) return false;
+  for (int k = 0; k < p->output_count; ++k)
+    if (p->output_register[k] == mul->dst) return false;
+  return true;
+}
+
+// Rounded twice, as two instructions do.
+static void loop_mul_add(const carnot_pw_instruction* mul, const tile* t, float* dst, int64_t n) {
+  const carnot_pw_instruction* add = mul + 1;
+  const float *x = t->at[mul->src[0]], *y = t->at[mul->src[1]],
+              *z = t->at[add->src[add->src[0] == mul->dst]];
+  for (int64_t i = 0; i < n; i += V_LANES)
+    v_store(dst + i, v_add(v_mul(v_load(x + i), v_load(y + i)), v_load(z + i)));
+}
 
 static plan plan_of(const carnot_pw_program* p, const carnot_pw_operand* inputs) {
   plan plan = {.ends_in_output =
                    p->output_count == 1 && p->instruction_count > 0 &&
                    p->instructions[p->instruction_count - 1].dst == p->output_register[0]};
+  for (int i = 0; i < p->instruction_count; ++i) plan.joins[i] = joins_next(p, i);
   for (int i = 0; i < p->input_count; ++i) {
     bool kept = inputs[i].stride == 0;
     for (int k = 0; k < p->instruction_count; ++k) kept = kept && p->instructions[k].dst != i;
@@ -223,9 +247,11 @@ static void run_part(const carnot_pw_program* p, const plan* plan, const carnot_
   }
   float* out = plan->ends_in_output ? run_of(&outputs[0], p->output_type[0], part) : NULL;
   for (int i = 0; i < p->instruction_count; ++i) {
+    const carnot_pw_instruction* first = &p->instructions[i];
+    i += plan->joins[i];
     const carnot_pw_instruction* in = &p->instructions[i];
     float* dst = out && i + 1 == p->instruction_count ? out : t->own[in->dst];
-    kLoops[in->fn](in, t, dst, padded);
+    (in == first ? kLoops[in->fn] : loop_mul_add)(first, t, dst, padded);
     t->at[in->dst] = dst;
   }
   for (int i = 0; i < p->output_count && !out; ++i) {

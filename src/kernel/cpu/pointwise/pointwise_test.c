@@ -240,6 +240,31 @@ static void check_operands(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// x y + z has the bits of a product and a sum, whether or not something else reads the product.
+static void check_joined(const carnot_cpu_kernels* kernels) {
+  enum { kN = 700 };
+  carnot_pw_program program = {
+      .instruction_count = 2,
+      .register_count = 5,
+      .input_count = 3,
+      .output_count = 1,
+      .output_register = {4, 3},
+      .instructions = {{CARNOT_PW_MUL, 3, {0, 1, 0}, 0, 0}, {CARNOT_PW_ADD, 4, {2, 3, 0}, 0, 0}}};
+  float *x = buffer(kN, 1), *y = buffer(kN, 2), *z = buffer(kN, 3), *sum = buffer(kN, 0),
+        *product = buffer(kN, 0);
+  const carnot_pw_operand in[] = {{x, 0, 1}, {y, 0, 1}, {z, 0, 1}};
+  const carnot_pw_operand out[] = {{sum, 0, 1}, {product, 0, 1}};
+  for (program.output_count = 1; program.output_count < 3; ++program.output_count) {
+    kernels->pointwise(&program, in, out, 0, 1, kN);
+    for (int i = 0; i < kN; ++i) {
+      const float xy = x[i] * y[i];
+      assert_true(sum[i] == xy + z[i]);
+      if (program.output_count > 1) assert_true(product[i] == xy);
+    }
+  }
+  buffer_free(x), buffer_free(y), buffer_free(z), buffer_free(sum), buffer_free(product);
+}
+
 // Every 16-bit pattern survives loading and storing; rounding goes to the nearest even.
 static void check_halves(const carnot_cpu_kernels* kernels) {
   static uint16_t in[65536], out[65536];
@@ -287,6 +312,7 @@ static void check_halves(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_functions(void** state) { (void)state, for_each_isa(check_functions); }
+static void test_joined(void** state) { (void)state, for_each_isa(check_joined); }
 static void test_operands(void** state) { (void)state, for_each_isa(check_operands); }
 static void test_halves(void** state) { (void)state, for_each_isa(check_halves); }
 
@@ -324,7 +350,7 @@ static void test_check(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions),
-                                     cmocka_unit_test(test_operands), cmocka_unit_test(test_halves),
-                                     cmocka_unit_test(test_check)};
+                                     cmocka_unit_test(test_operands), cmocka_unit_test(test_joined),
+                                     cmocka_unit_test(test_halves), cmocka_unit_test(test_check)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
