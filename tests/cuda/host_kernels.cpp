@@ -547,6 +547,14 @@ static void run_gemm_int8(const void* given, unsigned long long far) {
   run_int8<X>(all.gemm, all.epilogue, (X)all.outside, far, [&](i64 n) { return n * all.w_pitch; });
 }
 template <class X>
+static void run_gemm_int8_tma(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_int8_tma_params all;
+  memcpy(&all, given, sizeof(all));
+  carnot_cuda_gemm_tile_params p = all.gemm.gemm;
+  p.x = (const void*)all.gemm.x.bits[0], p.w = (const void*)all.gemm.w.bits[0];
+  run_int8<X>(p, all.epilogue, (X)0, far, [&](i64 n) { return n * p.depth; });
+}
+template <class X>
 static void run_gemm_int8_pingpong(const void* given, unsigned long long far) {
   carnot_cuda_gemm_int8_pingpong_params all;
   memcpy(&all, given, sizeof(all));
@@ -658,6 +666,11 @@ static void run_mean_bytes(const void* given, unsigned long long far) {
               carnot_cuda_gemm_int8_params)                                  \
   HOST_KERNEL(gemm_int8_##height##x##width##_##load##_i8, run_gemm_int8<i8>, \
               carnot_cuda_gemm_int8_params)
+#define HOST_INT8_TMA(height, width)                                        \
+  HOST_KERNEL(gemm_int8_tma_##height##x##width##_u8, run_gemm_int8_tma<u8>, \
+              carnot_cuda_gemm_int8_tma_params)                             \
+  HOST_KERNEL(gemm_int8_tma_##height##x##width##_i8, run_gemm_int8_tma<i8>, \
+              carnot_cuda_gemm_int8_tma_params)
 #define HOST_INT8_PINGPONG(width)                                              \
   HOST_KERNEL(gemm_int8_pingpong_128x##width##_u8, run_gemm_int8_pingpong<u8>, \
               carnot_cuda_gemm_int8_pingpong_params)                           \
@@ -897,6 +910,7 @@ static const bool are_known = [] {
   HOST_HALF(bf16)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
   CARNOT_CUDA_GEMM_INT8_SIZES(HOST_INT8)
+  CARNOT_CUDA_GEMM_INT8_TMA_SIZES(HOST_INT8_TMA)
   CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(HOST_INT8_PINGPONG)
   CARNOT_CUDA_CONV_STEMS_INT8(HOST_STEM_INT8)
   CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
