@@ -8,12 +8,27 @@
 #if HAS_WGMMA
 
 struct gemm_int8_tma_epilogue : int8_epilogue {
+  bool has_narrow_sums;
+
   DEVICE_ONLY gemm_int8_tma_epilogue(const carnot_cuda_int8_epilogue& p) { all = &p; }
   DEVICE_ONLY void keep(const carnot_cuda_gemm_tile_params& p) {
     int8_epilogue::keep(*all, p.y, p.rows, p.filters);
+    has_narrow_sums = form != CARNOT_CUDA_INT8_GENERAL && is_narrow(*all, p.filters);
     pin();
   }
-  DEVICE_ONLY void read_bias(const carnot_cuda_gemm_tile_params&, int n) { read_channels(*all, n); }
+  DEVICE_ONLY void read_bias(const carnot_cuda_gemm_tile_params&, int n) {
+    if (has_narrow_sums)
+      read_channels<true>(*all, n);
+    else
+      read_channels(*all, n);
+  }
+  template <int FORM>
+  DEVICE_ONLY void put(const i32* sums, const byte8& residual, i64 row, int n) {
+    if (FORM != CARNOT_CUDA_INT8_GENERAL && has_narrow_sums)
+      int8_epilogue::put<FORM, true, true>(sums, residual, row, n);
+    else
+      int8_epilogue::put<FORM>(sums, residual, row, n);
+  }
 };
 
 template <class X, int BM, int BN>

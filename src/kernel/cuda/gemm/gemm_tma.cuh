@@ -114,24 +114,20 @@ struct gemm_tma {
     int i = threadIdx.x % 128;
     if (i < p.across) barrier_arrive(shared_of(empty + stage * 8, z * p.across + i));
   }
-  DEVICE_ONLY void multiply() {
+  // Steps of BYTES: the wgmma of a step are one group where their number is known.
+  template <int BYTES>
+  DEVICE_ONLY void multiply_steps() {
     u32 parity = 0;
 #pragma unroll 1
     for (int s = 0, stage = 0, before = 0; s < steps; s++) {
       u32 a = base + stage * stage_bytes();
       barrier_wait(full + stage * 8, parity);
-      u64 da = wgmma_descriptor(a + threadIdx.x / 128 * 64 * pitch(), pitch()),
-          db = wgmma_descriptor(a + BM * pitch(), pitch());
+      u64 da = wgmma_descriptor(a + threadIdx.x / 128 * 64 * BYTES, BYTES),
+          db = wgmma_descriptor(a + BM * BYTES, BYTES);
       wgmma_begin();
-      if constexpr (PITCH) {
 #pragma unroll
-        for (int i = 0; i < PITCH / 32; i++)
-          wgmma_of<T, BN>::multiply(&sums[0][0], da + 2 * i, db + 2 * i, s + i);
-      } else {
-#pragma unroll 1
-        for (int i = 0; i < p.pitch / 32; i++)
-          wgmma_of<T, BN>::multiply(&sums[0][0], da + 2 * i, db + 2 * i, s + i);
-      }
+      for (int i = 0; i < BYTES / 32; i++)
+        wgmma_of<T, BN>::multiply(&sums[0][0], da + 2 * i, db + 2 * i, s + i);
       wgmma_commit();
       wgmma_wait<1>();
       if (s && s - 1 + p.stages < steps) release(before);
@@ -139,6 +135,12 @@ struct gemm_tma {
       if (++stage == p.stages) stage = 0, parity ^= 1;
     }
     wgmma_wait<0>();
+  }
+  DEVICE_ONLY void multiply() {
+    if (PITCH || p.pitch == STAGE_PITCH)
+      multiply_steps<STAGE_PITCH>();
+    else
+      multiply_steps<STAGE_PITCH / 2>();
   }
 
   DEVICE_ONLY void keep_sums() {
