@@ -12,9 +12,10 @@
 //
 // Products over the heads (mix_heads) in front of and behind the softmax are part of it.
 //
-// Where q, k and v are dequantized bytes, the region takes their dequantize nodes along, the
-// conversions of the scores and of softmax's result to bytes and back, and the quantize node of the
-// result; transposes and slices of q, k and v then move bytes.
+// Where q, k and v are dequantized bytes, the region takes their dequantize nodes along and the
+// conversions of the scores and of softmax's result to bytes and back; transposes and slices of q,
+// k and v then move bytes. The quantize node of the result, with the cast to float32 before it,
+// joins where a kernel takes it.
 #include "pass/emit.h"
 
 enum { kMaxNodes = 32, kMaxCuts = 3 };
@@ -22,8 +23,9 @@ enum { kMaxNodes = 32, kMaxCuts = 3 };
 typedef struct match {
   carnot_dtype dtype;             // of all tensors but the mask and bytes
   bool is_quantized;              // q, k and v are dequantized
-  carnot_node* nodes[kMaxNodes];  // in any order
+  carnot_node* nodes[kMaxNodes];  // in any order, up to the MatMul of the values
   int count;
+  int float_count;  // without the quantize node of the result and what is taken with it
   // Operands that were given a slice of their own, to be given back where no kernel takes the
   // whole.
   struct {
@@ -359,6 +361,49 @@ static bool take_scores(match* m, carnot_node* softmax) {
          take_operand(m, node, 1, /*axis=*/transposed ? 1 : 2);
 }
 
+static bool keeps_elements(const carnot_node* node) {
+  const int last = node->inputs[0]->type.rank - 1;
+  return node->op == CARNOT_OP_TRANSPOSE && source_axis(node, last) == last;
+}
+
+// The only reader of |value|, in its block.
+static carnot_node* reader_of(const carnot_value* value) {
+  carnot_node* node = carnot_only_user(value);
+  return node && node->block == value->block ? node : NULL;
+}
+
+// Takes the quantize node that alone reads the |result|, and the cast of 16-bit floats before it.
+// Gives the value behind them.
+static bool take_quantize(match* m, const carnot_value* result, const carnot_value** out) {
+  carnot_node *node = reader_of(result), *cast = NULL;
+  if (node && node->op == CARNOT_OP_CAST && carnot_dtype_is_half(m->dtype) &&
+      node->outputs[0]->type.dtype == CARNOT_DTYPE_F32) {
+    cast = node;
+    node = reader_of(cast->outputs[0]);
+  }
+  const carnot_value* x = cast ? cast->outputs[0] : result;
+  if (!node || node->op != CARNOT_OP_QUANTIZE_LINEAR || node->inputs[0] != x ||
+      (cast && !take(m, cast)) || !take(m, node))
+    return false;
+  *out = node->outputs[0];
+  return true;
+}
+
+// What follows the MatMul of the values: a transpose and a quantize node, in either order. Without
+// the latter, what comes before it may still be one region.
+static void take_result(match* m, const carnot_value* y) {
+  carnot_node* next = reader_of(y);
+  const bool turned = next && keeps_elements(next) && take(m, next);
+  if (turned) y = next->outputs[0];
+  m->float_count = m->count;
+  if (!take_quantize(m, y, &y)) {
+    m->count = m->float_count;
+    return;
+  }
+  next = reader_of(y);
+  if (!turned && next && keeps_elements(next)) take(m, next);
+}
+
 static bool take_all(match* m, carnot_node* matmul) {
   if (!is_plain_matmul(m, matmul) ||
       carnot_attr_int(carnot_node_row(matmul), &matmul->attrs, "transB") || !take(m, matmul))
@@ -378,16 +423,8 @@ static bool take_all(match* m, carnot_node* matmul) {
         !carnot_sym_same(softmax->outputs[0]->type.dims[d], y->type.dims[d]))
       return false;
   if (!take_scores(m, softmax) || !take_operand(m, matmul, 1, /*axis=*/1)) return false;
-  carnot_node* next = carnot_only_user(y);
-  if (m->is_quantized && next && next->op == CARNOT_OP_QUANTIZE_LINEAR &&
-      next->block == matmul->block && next->inputs[0] == y) {
-    if (!take(m, next)) return false;
-    y = next->outputs[0];
-    next = carnot_only_user(y);
-  }
-  bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == matmul->block &&
-              source_axis(next, y->type.rank - 1) == y->type.rank - 1;
-  return !rows || take(m, next);
+  take_result(m, y);
+  return true;
 }
 
 // The MatMul of softmax's result |p| and the values, behind a guard and conversions.
@@ -427,6 +464,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
     if (!is_whole) continue;
     if (m.cut_count) CARNOT_TRY(carnot_block_positions(block, &positions));
     carnot_sort_nodes(m.nodes, m.count, positions);
+    if (m.count > m.float_count && !carnot_pass_accepts(user, m.nodes, m.count))
+      m.count = m.float_count;
     if (carnot_pass_accepts(user, m.nodes, m.count))
       CARNOT_TRY(carnot_fuse(m.nodes, m.count, NULL));
     else

@@ -369,11 +369,13 @@ static carnot_status* move_up(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     previous = node->previous;
     if (node->op != CARNOT_OP_QUANTIZE_LINEAR || !has_constant_scale(node)) continue;
-    // Between FP8 layers elements move in half precision: attention kernels move their own.
-    if (node->outputs[0]->type.dtype == CARNOT_DTYPE_F8E4M3FN) continue;
     chain c;
     carnot_node *move = find_move(node, &c), *made;
     if (!move) continue;
+    // Between FP8 layers elements move in half precision: attention kernels move their own.
+    if (node->outputs[0]->type.dtype == CARNOT_DTYPE_F8E4M3FN &&
+        !carnot_op_has_trait(move->op, CARNOT_TRAIT_VIEW))
+      continue;
     if (move->op != CARNOT_OP_CONCAT) {
       CARNOT_TRY(move_before_move(node, move, &c, &made));
       if (made) previous = made;

@@ -21,7 +21,7 @@
 #define __fdividef(x, y) ((x) / (y))
 #define __expf           expf
 
-static struct { unsigned x, y, z; } blockIdx, threadIdx, blockDim = {1, 1, 1};
+static struct { unsigned x, y, z; } blockIdx, threadIdx, blockDim = {1, 1, 1}, gridDim = {1, 1, 1};
 static void __syncthreads() {}
 
 template <class A, class B>
@@ -60,6 +60,7 @@ static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
 #include "kernel/cuda/attention/attention_mixed_params.h"
+#include "kernel/cuda/attention/attention_operands.cuh"
 #include "kernel/cuda/common/fp8.cuh"
 #include "kernel/cuda/common/sliding_window.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
@@ -191,21 +192,64 @@ static void run_depthwise_tile(const void* given, unsigned long long far) {
 #define HOST_DEPTHWISE_TILE_TYPES(COLUMNS, STEP) \
   HOST_DEPTHWISE_TILE(f16, COLUMNS, STEP) HOST_DEPTHWISE_TILE(bf16, COLUMNS, STEP)
 
-// All queries by the definition.
+// Attention by the definition. mix(m, s): what happens to the scores of all heads of a query before
+// the softmax (0) and behind it (1).
+template <class T, class MIX>
+static void attend(carnot_cuda_attention_params c, unsigned long long far, MIX mix) {
+  bring_near(c.q, far);
+  bring_near(c.k, far);
+  bring_near(c.v, far);
+  bring_near(c.y, far);
+  bring_near(c.mask, far);
+  const size_t heads = (size_t)c.inner, keys = (size_t)c.keys;
+  std::vector<f64> s(heads * keys);
+  for (i64 b = 0; b < c.outer; b++)
+    for (i64 n = 0; n < c.queries; n++) {
+      for (size_t i = 0; i < heads * keys; i++) {
+        const i64 h = (i64)(i / keys), k = (i64)(i % keys);
+        const T *q = (const T*)c.q + b * c.q_s[0] + h * c.q_s[1] + n * c.q_s[2],
+                *key = (const T*)c.k + b * c.k_s[0] + h * c.k_s[1] + k * c.k_s[2];
+        s[i] = 0;
+        for (int e = 0; e < c.size; e++) s[i] += (f64)load(q[e]) * load(key[e]) * c.scale;
+        s[i] += mask_at<T>(c, c.mask, b * c.mask_s[0] + h * c.mask_s[1] + n * c.mask_s[2], (int)k);
+      }
+      mix(0, s);
+      for (size_t h = 0; h < heads; h++) {
+        const f64 most = *std::max_element(&s[h * keys], &s[h * keys] + keys);
+        f64 sum = 0;
+        const f64 from = most == -INFINITY ? 0 : most;
+        for (size_t k = 0; k < keys; k++) sum += s[h * keys + k] = exp(s[h * keys + k] - from);
+        for (size_t k = 0; k < keys; k++) s[h * keys + k] *= c.zero_empty && !sum ? 0 : 1 / sum;
+      }
+      mix(1, s);
+      for (i64 i = 0; i < c.inner * c.value_size; i++) {
+        const i64 h = i / c.value_size, e = i % c.value_size,
+                  to = b * c.y_s[0] + h * c.y_s[1] + n * c.y_s[2] + e;
+        f64 sum = 0;
+        for (i64 k = 0; k < c.keys; k++)
+          sum += s[(size_t)h * keys + (size_t)k] *
+                 load(((const T*)c.v)[b * c.v_s[0] + h * c.v_s[1] + k * c.v_s[2] + e]);
+        const f32 four[4] = {(f32)sum};
+        if (c.result.type)
+          ((u8*)c.y)[to] = (u8)quantize_four<T>(c.result, 1 / c.result.scale, four);
+        else
+          ((T*)c.y)[to] = store_as<T>::of((f32)sum);
+      }
+    }
+}
+template <class T>
+static void run_attention(const void* given, unsigned long long far) {
+  attend<T>(*(const carnot_cuda_attention_params*)given, far, [](int, std::vector<f64>&) {});
+}
 template <class T>
 static void run_attention_mixed(const void* given, unsigned long long far) {
   carnot_cuda_attention_mixed_params p;
   memcpy(&p, given, sizeof(p));
-  bring_near(p.call.q, far);
-  bring_near(p.call.k, far);
-  bring_near(p.call.v, far);
-  bring_near(p.call.y, far);
   for (int m = 0; m < 2; m++) bring_near(p.weights[m], far), bring_near(p.bias[m], far);
-  const carnot_cuda_attention_params& c = p.call;
-  const size_t heads = (size_t)c.inner, keys = (size_t)c.keys;
-  std::vector<f64> s(heads * keys), mixed(heads * keys);
-  auto mix = [&](int m) {
+  const size_t heads = (size_t)p.call.inner, keys = (size_t)p.call.keys;
+  attend<T>(p.call, far, [&](int m, std::vector<f64>& s) {
     if (!p.weights[m]) return;
+    std::vector<f64> mixed(heads * keys);
     for (size_t g = 0; g < heads; g++)
       for (size_t k = 0; k < keys; k++) {
         f64 sum = p.bias[m] ? load(((const T*)p.bias[m])[g]) : 0;
@@ -214,32 +258,7 @@ static void run_attention_mixed(const void* given, unsigned long long far) {
         mixed[g * keys + k] = sum;
       }
     s = mixed;
-  };
-  for (i64 b = 0; b < p.outer; b++)
-    for (i64 n = 0; n < c.queries; n++) {
-      for (size_t i = 0; i < heads * keys; i++) {
-        const i64 h = (i64)(i / keys), k = (i64)(i % keys);
-        const T *q = (const T*)c.q + b * c.q_s[0] + h * c.q_s[1] + n * c.q_s[2],
-                *key = (const T*)c.k + b * c.k_s[0] + h * c.k_s[1] + k * c.k_s[2];
-        s[i] = 0;
-        for (int e = 0; e < c.size; e++) s[i] += (f64)load(q[e]) * load(key[e]) * c.scale;
-      }
-      mix(0);
-      for (size_t h = 0; h < heads; h++) {
-        f64 sum = 0;
-        for (size_t k = 0; k < keys; k++) sum += s[h * keys + k] = exp(s[h * keys + k]);
-        for (size_t k = 0; k < keys; k++) s[h * keys + k] /= sum;
-      }
-      mix(1);
-      for (i64 i = 0; i < c.inner * c.value_size; i++) {
-        const i64 h = i / c.value_size, e = i % c.value_size;
-        f64 sum = 0;
-        for (i64 k = 0; k < c.keys; k++)
-          sum += s[(size_t)h * keys + (size_t)k] *
-                 load(((const T*)c.v)[b * c.v_s[0] + h * c.v_s[1] + k * c.v_s[2] + e]);
-        ((T*)c.y)[b * c.y_s[0] + h * c.y_s[1] + n * c.y_s[2] + e] = store_as<T>::of((f32)sum);
-      }
-    }
+  });
 }
 template <class T>
 static void run_mix_heads(const void* given, unsigned long long far) {
@@ -310,6 +329,8 @@ static void run_linear_scan(const void* given, unsigned long long far) {
               carnot_cuda_cross_covariance_params)
 #define HOST_MIX_HEADS(T, DTYPE, unused) \
   HOST_KERNEL(mix_heads_##T, run_mix_heads<T>, carnot_cuda_mix_heads_params)
+#define HOST_ATTENTION(T, DTYPE, form) \
+  HOST_KERNEL(attention_##form##_##T, run_attention<T>, carnot_cuda_attention_params)
 #define HOST_MIXED(QUERIES)                                                \
   HOST_KERNEL(attention_mixed_##QUERIES##_f16, run_attention_mixed<f16>,   \
               carnot_cuda_attention_mixed_params)                          \
@@ -526,6 +547,14 @@ static void run_gemm_int8(const void* given, unsigned long long far) {
   run_int8<X>(all.gemm, all.epilogue, (X)all.outside, far, [&](i64 n) { return n * all.w_pitch; });
 }
 template <class X>
+static void run_gemm_int8_tma(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_int8_tma_params all;
+  memcpy(&all, given, sizeof(all));
+  carnot_cuda_gemm_tile_params p = all.gemm.gemm;
+  p.x = (const void*)all.gemm.x.bits[0], p.w = (const void*)all.gemm.w.bits[0];
+  run_int8<X>(p, all.epilogue, (X)0, far, [&](i64 n) { return n * p.depth; });
+}
+template <class X>
 static void run_gemm_int8_pingpong(const void* given, unsigned long long far) {
   carnot_cuda_gemm_int8_pingpong_params all;
   memcpy(&all, given, sizeof(all));
@@ -637,6 +666,11 @@ static void run_mean_bytes(const void* given, unsigned long long far) {
               carnot_cuda_gemm_int8_params)                                  \
   HOST_KERNEL(gemm_int8_##height##x##width##_##load##_i8, run_gemm_int8<i8>, \
               carnot_cuda_gemm_int8_params)
+#define HOST_INT8_TMA(height, width)                                        \
+  HOST_KERNEL(gemm_int8_tma_##height##x##width##_u8, run_gemm_int8_tma<u8>, \
+              carnot_cuda_gemm_int8_tma_params)                             \
+  HOST_KERNEL(gemm_int8_tma_##height##x##width##_i8, run_gemm_int8_tma<i8>, \
+              carnot_cuda_gemm_int8_tma_params)
 #define HOST_INT8_PINGPONG(width)                                              \
   HOST_KERNEL(gemm_int8_pingpong_128x##width##_u8, run_gemm_int8_pingpong<u8>, \
               carnot_cuda_gemm_int8_pingpong_params)                           \
@@ -876,6 +910,7 @@ static const bool are_known = [] {
   HOST_HALF(bf16)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
   CARNOT_CUDA_GEMM_INT8_SIZES(HOST_INT8)
+  CARNOT_CUDA_GEMM_INT8_TMA_SIZES(HOST_INT8_TMA)
   CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(HOST_INT8_PINGPONG)
   CARNOT_CUDA_CONV_STEMS_INT8(HOST_STEM_INT8)
   CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
@@ -896,6 +931,14 @@ static const bool are_known = [] {
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
   CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, simt)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, split_64)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, split_128)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, tiled_32)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, tiled_64)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, tiled_96)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, tiled_128)
+  CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, wgmma_64)
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
   CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)

@@ -101,21 +101,42 @@ def test_gemm(device: Device, case: Case, precision: str) -> str:
     return line
 
 
+def quantized_gemm(net: Fp8Net, y: str, size: int, to: str, scale: float) -> str:
+    """|y| in |to| by a GEMM with [size, size] weights."""
+    if to == "fp8":
+        q = net.fp8(y, scale)
+        w = net.fp8(net.weight(size, size, scale=size**-0.5), size**-0.5 / 100, axis=1)
+    else:
+        scale, zero = net.constant(np.float32(scale)), net.constant(np.dtype(to).type(121 if to == "uint8" else 3))
+        q = net.add("DequantizeLinear", net.add("QuantizeLinear", y, scale, zero), scale, zero)
+        weight_scale = net.constant((net.rng.uniform(0.5, 2, size) * size**-0.5 / 30).astype(np.float32))
+        bytes_ = net.constant(net.rng.integers(-127, 128, (size, size)).astype(np.int8))
+        w = net.add("DequantizeLinear", bytes_, weight_scale, axis=1)
+    return net.add("MatMul", q, w)
+
+
 def norm(rows: int, size: int, to: str) -> onnx.ModelProto:
     """A GEMM in half precision, a norm, and a quantized GEMM behind it, whose residual is the norm's result."""
     net = Fp8Net(x=[1, rows, 64])
     x = net.add("MatMul", "x", net.weight(64, size, scale=0.125))
     y = net.add("LayerNormalization", x, net.weight(size), net.weight(size), axis=-1, epsilon=1e-5)
-    if to == "fp8":
-        q = net.fp8(y, 1 / 100)
-        w = net.fp8(net.weight(size, size, scale=size**-0.5), size**-0.5 / 100, axis=1)
-    else:
-        scale, zero = net.constant(np.float32(0.04)), net.constant(np.dtype(to).type(121 if to == "uint8" else 3))
-        q = net.add("DequantizeLinear", net.add("QuantizeLinear", y, scale, zero), scale, zero)
-        weight_scale = net.constant((net.rng.uniform(0.5, 2, size) * size**-0.5 / 30).astype(np.float32))
-        bytes_ = net.constant(net.rng.integers(-127, 128, (size, size)).astype(np.int8))
-        w = net.add("DequantizeLinear", bytes_, weight_scale, axis=1)
-    return net.model(net.add("Add", net.add("MatMul", q, w), y))
+    return net.model(net.add("Add", quantized_gemm(net, y, size, to, 0.01 if to == "fp8" else 0.04), y))
+
+
+def attention(batch: int, rows: int, heads: int, size: int, to: str, sign: float = 1) -> onnx.ModelProto:
+    """GEMMs and attention in half precision, and a quantized GEMM behind it. |sign|: of the scores' scale."""
+    net, width = Fp8Net(x=[batch, rows, 64]), heads * size
+
+    def part(*axes: int) -> str:
+        y = net.add("MatMul", "x", net.weight(64, width, scale=0.125))
+        y = net.add("Reshape", y, net.constant(np.array([batch, rows, heads, size])))
+        return net.add("Transpose", y, perm=axes)
+
+    scores = net.add("MatMul", part(0, 2, 1, 3), part(0, 2, 3, 1))
+    scores = net.add("Mul", scores, net.constant(np.float32(sign * size**-0.5)))
+    y = net.add("MatMul", net.add("Softmax", scores, axis=-1), part(0, 2, 1, 3))
+    y = net.add("Reshape", net.add("Transpose", y, perm=(0, 2, 1, 3)), net.constant(np.array([batch, rows, width])))
+    return net.model(quantized_gemm(net, y, width, to, 0.005))
 
 
 @pytest.mark.skipif(is_stand_in(), reason="the stand-in driver has no norms by warp")
@@ -128,3 +149,23 @@ def test_norm_quantizes(device: Device, rows: int, size: int, to: str, precision
     assert error <= (3e-2 if precision == "bf16" else 1.2e-2), f"relative L2 {error:.1e}: {profile[-600:]}"
     names = [line for line in profile.splitlines() if "QuantizeLinear" in line or "quantize" in line.lower()]
     assert not any("cuda_pointwise" in line or "cuda_quantize" in line for line in names), profile[-1500:]
+
+
+# Sizes that each of the kernels takes.
+ATTENTION = [(1, 16, 2, 128), (2, 9, 3, 24), (3, 65, 2, 32), (1, 33, 2, 80), (1, 40, 2, 128), (1, 7, 3, 64, -1)]
+if not is_stand_in():
+    ATTENTION += [(1, 128, 12, 64), (40, 128, 12, 64), (1, 197, 3, 64)]
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("to", ["fp8", "uint8", "int8"])
+@pytest.mark.parametrize("shape", ATTENTION)
+def test_attention_quantizes(device: Device, shape: tuple, to: str, precision: str) -> None:
+    tactics = {"CARNOT_CUDA_TACTICS": "cuda_attention,copies"} if device.is_stand_in else {}
+    model = attention(*shape[:4], to, *shape[4:])
+    error, profile = compare(device, model, precision, **tactics)
+    assert error <= (3e-2 if precision == "bf16" else 1.2e-2), f"relative L2 {error:.1e}: {profile[-600:]}"
+    quantize = next(node for node in model.graph.node if node.op_type == "QuantizeLinear").output[0]
+    others = [line for line in profile.splitlines() if "cuda_attention" not in line]
+    assert "cuda_attention" in profile, profile[-1500:]
+    assert not any(f"node_of_{quantize}" in line for line in others), profile[-1500:]

@@ -15,6 +15,7 @@ TILES = {
     8: ["64x32", "64x64", "128x64"],
     4: ["64x32", "64x64", "128x32", "128x64"],
 }
+TMA = ["64x32", "64x64", "128x64", "128x128"]
 PINGPONG = ["128x64", "128x96", "128x128", "128x192"]
 EVERY = [(load, tile) for load, tiles in TILES.items() for tile in tiles]
 
@@ -40,6 +41,7 @@ def has_run(m: Model, folder: pathlib.Path, outputs: dict, tactic: str) -> list:
     flags = ("--backend=cuda", "--builderOptimizationLevel=0")
     others = [f"cuda_gemm_int8_{tile}_{load}" for load, tile in EVERY]
     others += [f"cuda_gemm_int8_pingpong_{tile}" for tile in PINGPONG]
+    others += [f"cuda_gemm_int8_tma_{tile}" for tile in TMA]
     others += ["cuda_conv_stem_int8", "cuda_gemm_int8_small"]
     # A region grows from a convolution with a float32 result, which some tactics reject; they stand before the
     # others, and level 0 takes the first.
@@ -182,6 +184,45 @@ def test_pingpong_convolution(
     y, want, m = epilogues(x, x_zero, w, window, epilogue, is_wide)
     (got,) = has_run(m, tmp_path, {y: want.dtype.type}, f"cuda_gemm_int8_pingpong_{tile}")
     assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+
+
+@pytest.mark.parametrize("tile", TMA)
+@pytest.mark.parametrize("epilogue", ["requantize", "residual", "twice"])
+@pytest.mark.parametrize(
+    ("c", "window", "x_type", "x_zero"),
+    [
+        (16, (1, 1, 0), np.uint8, 77),
+        (144, (1, 1, 0), np.int8, -3),
+        (48, (1, 2, 0), np.uint8, 255),
+        (64, (3, 1, 1), np.uint8, 0),
+        (320, (3, 2, 1), np.int8, 0),
+        (128, (5, 1, 2), np.uint8, 0),
+        (512, (3, 1, 1), np.int8, 0),
+    ],
+)
+def test_convolution_by_tma(
+    tmp_path: pathlib.Path, tile: str, epilogue: str, c: int, window: tuple[int, int, int], x_type: type, x_zero: int
+) -> None:
+    side, filters = 9 * window[1], int(tile.split("x")[1]) + 24
+    x, w = numbers(x_type, 2, c, side, side), numbers(np.int8, filters, c, window[0], window[0])
+    y, want, m = epilogues(x, x_zero, w, window, epilogue)
+    (got,) = has_run(m, tmp_path, {y: want.dtype.type}, f"cuda_gemm_int8_tma_{tile}")
+    assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+
+
+@pytest.mark.parametrize("tile", TMA)
+@pytest.mark.parametrize(("rows", "k"), [(100, 16), (197, 400), (130, 8192), (3000, 768)])
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(0.02, 0.9), (1e-30, 1e-30), (1e30, 1e30)])
+def test_gemm_by_tma(tmp_path: pathlib.Path, tile: str, rows: int, k: int, x_scale: float, y_scale: float) -> None:
+    x, w = numbers(np.uint8, rows, k), numbers(np.int8, int(tile.split("x")[1]) * 2 - 8, k)
+    x[0], w[0] = 255, -128
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(x_scale), np.uint8(31))
+    b = m.dequantize(m.constant(w), F(0.011), np.int8(0))
+    y = m.quantize(m.node("Gemm", a, b, transB=1), F(y_scale), np.uint8(7))
+    got = has_run(m, tmp_path, {y: np.uint8}, f"cuda_gemm_int8_tma_{tile}")
+    want = integer_rule(matmul_sums(x, 31, w.T), (F(x_scale), F(0.011), F(y_scale)), None, None, None, 7, np.uint8, 1)
+    assert np.array_equal(got[0], want)
 
 
 @pytest.mark.parametrize("is_wide", [False, True])

@@ -12,6 +12,7 @@ typedef struct reader {
   carnot_dtype dtype;
   carnot_attention_conversions* bytes;  // NULL: no operand is quantized
   carnot_attention_mixes* mixes;        // NULL: heads are not mixed
+  carnot_quantized_end* out;            // NULL: the result is not quantized
 } reader;
 
 static const char* because(reader* r, const char* format, const char* word) {
@@ -248,6 +249,20 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
                          &out->k);
 }
 
+// Behind the quantize node of the result, once, and the cast to float32 before it.
+static const char* skip_quantize(reader* r, const carnot_plan_node** node) {
+  const carnot_problem* p = r->problem;
+  if (!r->out || !is_float(r->out) || !*node || (*node)->op != CARNOT_OP_QUANTIZE_LINEAR)
+    return NULL;
+  if (!carnot_quantized_end_read(*node, p->input_count, r->out))
+    return "the result is quantized with several scales";
+  const uint32_t value = (*node)->inputs[0];
+  *node = producer_of(p, value);
+  if (*node && (*node)->op == CARNOT_OP_CAST && type_of(p, value)->format.dtype == CARNOT_DTYPE_F32)
+    *node = producer_of(p, (*node)->inputs[0]);
+  return NULL;
+}
+
 static const char* read_region(reader* r, carnot_attention_params* out) {
   const carnot_problem* problem = r->problem;
   const carnot_region* region = problem->region;
@@ -257,19 +272,18 @@ static const char* read_region(reader* r, carnot_attention_params* out) {
   const carnot_plan_node* node = producer_of(problem, region->outputs[0]);
   out->out.rank = problem->outputs[0].rank;
   for (int d = 0; d < out->out.rank; d++) out->out.perm[d] = d;
+  const char* why = skip_quantize(r, &node);
+  if (why) return why;
   if (node && node->op == CARNOT_OP_TRANSPOSE) {
     for (int d = 0; d < out->out.rank; d++) out->out.perm[source_axis(node, out->out.rank, d)] = d;
     node = producer_of(problem, node->inputs[0]);
   }
-  if (bytes && node && node->op == CARNOT_OP_QUANTIZE_LINEAR) {
-    if (!carnot_quantized_end_read(node, problem->input_count, &bytes->out))
-      return "the result is quantized with several scales";
-    node = producer_of(problem, node->inputs[0]);
-  }
+  why = skip_quantize(r, &node);
+  if (why) return why;
   if (!is_matmul(node) || is_transposed(node) || out->out.rank < 3 ||
       out->out.perm[out->out.rank - 1] != out->out.rank - 1)
     return "no GEMM of weights and values";
-  const char* why = read_view(r, node->inputs[1], false, bytes ? &bytes->v : NULL, &out->v);
+  why = read_view(r, node->inputs[1], false, bytes ? &bytes->v : NULL, &out->v);
   if (why) return why;
   if (r->scale != 1) return "the values are scaled";
   node = producer_of(problem, node->inputs[0]);
@@ -286,7 +300,16 @@ static const char* read_region(reader* r, carnot_attention_params* out) {
 
 const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
                                   carnot_attention_params* out, char* reason, size_t size) {
-  reader r = {problem, reason, size, 1, dtype, NULL, NULL};
+  reader r = {problem, reason, size, 1, dtype, NULL, NULL, NULL};
+  return read_region(&r, out);
+}
+
+const char* carnot_attention_read_quantized(const carnot_problem* problem, carnot_dtype dtype,
+                                            carnot_attention_params* out,
+                                            carnot_quantized_end* out_end, char* reason,
+                                            size_t size) {
+  *out_end = (carnot_quantized_end){CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
+  reader r = {problem, reason, size, 1, dtype, NULL, NULL, out_end};
   return read_region(&r, out);
 }
 
@@ -295,7 +318,7 @@ const char* carnot_attention_read_mixed(const carnot_problem* problem, carnot_dt
                                         carnot_attention_mixes* out_mixes, char* reason,
                                         size_t size) {
   *out_mixes = (carnot_attention_mixes){{-1, -1}, {-1, -1}};
-  reader r = {problem, reason, size, 1, dtype, NULL, out_mixes};
+  reader r = {problem, reason, size, 1, dtype, NULL, out_mixes, NULL};
   const char* why = read_region(&r, out);
   if (why) return why;
   return out_mixes->weights[0] < 0 && out_mixes->weights[1] < 0 ? "heads are not mixed" : NULL;
@@ -306,7 +329,7 @@ const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_at
                                         size_t size) {
   const carnot_quantized_end none = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
   *conversions = (carnot_attention_conversions){none, none, none, none, none, none, false, 1};
-  reader r = {problem, reason, size, 1, CARNOT_DTYPE_F32, conversions, NULL};
+  reader r = {problem, reason, size, 1, CARNOT_DTYPE_F32, conversions, NULL, &conversions->out};
   const char* why = read_region(&r, out);
   if (why) return why;
   return is_float(&conversions->weights) ? "softmax's result is not quantized" : NULL;

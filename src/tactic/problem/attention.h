@@ -43,6 +43,12 @@ typedef struct carnot_attention_mixes {
 // whatever |dtype| is.
 const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
                                   carnot_attention_params* out, char* reason, size_t size);
+// The same where the result may be quantized, behind a cast to float32 or not: |out_end|, float32
+// where it is not.
+const char* carnot_attention_read_quantized(const carnot_problem* problem, carnot_dtype dtype,
+                                            carnot_attention_params* out,
+                                            carnot_quantized_end* out_end, char* reason,
+                                            size_t size);
 // The same of a region that mixes the heads of [batch, heads, ..]; without a mix it is none.
 const char* carnot_attention_read_mixed(const carnot_problem* problem, carnot_dtype dtype,
                                         carnot_attention_params* out,

@@ -1,5 +1,5 @@
 // Attention regions of 16-bit floats by the built-in kernels (FlashAttention-2). Heads are read
-// and written in place, by strides.
+// and written in place, by strides. The result may be written as bytes.
 #include "backend/cuda/attention/attention.h"
 
 #include <string.h>
@@ -30,39 +30,66 @@ const char* carnot_cuda_attention_reject_heads(const carnot_problem* problem,
   return NULL;
 }
 
-const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
-                                         char* reason, size_t size) {
-  if (problem->region->node_count < 3) return "";
-  carnot_dtype dtype = problem->outputs[0].format.dtype;
+static carnot_dtype softmax_type(const carnot_problem* problem) {
+  for (uint32_t n = 0; n < problem->region->node_count; n++) {
+    const carnot_plan_node* node = &problem->region->nodes[n];
+    if (node->op == CARNOT_OP_SOFTMAX)
+      return problem->inner[node->outputs[0] - problem->input_count].format.dtype;
+  }
+  return CARNOT_DTYPE_INVALID;
+}
+
+static const char* read_stored(const carnot_problem* problem, carnot_cuda_attention_stored* out,
+                               char* reason, size_t size) {
+  carnot_quantized_end end;
+  const carnot_dtype dtype = softmax_type(problem);
+  *out = (carnot_cuda_attention_stored){.result = {.type = CARNOT_CUDA_BYTE_NONE}};
   if (!is_half(dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
-  const char* why = carnot_attention_read(problem, dtype, out, reason, size);
-  if (!why) why = carnot_cuda_attention_reject_heads(problem, out, reason, size);
+  const char* why =
+      carnot_attention_read_quantized(problem, dtype, &out->attention, &end, reason, size);
+  if (why || !carnot_is_end_bytes(&end)) return why;
+  return carnot_cuda_byte_result_read(problem, &end, 0, &out->result);
+}
+
+const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_cuda_attention_stored* out,
+                                         char* reason, size_t size) {
+  if (problem->region->node_count < 3) return "";
+  const char* why = read_stored(problem, out, reason, size);
+  if (!why) why = carnot_cuda_attention_reject_heads(problem, &out->attention, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
   return NULL;
 }
 
 static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_attention_params p;
-  return carnot_cuda_attention_reject(problem, &p, reason, size);
+  carnot_cuda_attention_stored stored;
+  return carnot_cuda_attention_reject(problem, &stored, reason, size);
 }
 
 carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
   void* params;
   char reason[256];
   CARNOT_TRY(
-      carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
-  const char* why = carnot_attention_read(problem, problem->outputs[0].format.dtype, params, reason,
-                                          sizeof(reason));
+      carnot_arena_try(out->arena, 1, sizeof(carnot_cuda_attention_stored), "parameters", &params));
+  const char* why = read_stored(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
-  out->param_bytes = sizeof(carnot_attention_params);
+  out->param_bytes = sizeof(carnot_cuda_attention_stored);
   return NULL;
 }
 
+carnot_status* carnot_cuda_attention_check(const carnot_step_view* step) {
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_cuda_attention_stored), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes,
+               sizeof(carnot_cuda_attention_stored));
+  const carnot_cuda_attention_stored* stored = step->params;
+  return carnot_attention_check_views(&stored->attention, step);
+}
+
 bool carnot_cuda_attention_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_attention_params* p = step->params;
+  const carnot_attention_params* p =
+      &((const carnot_cuda_attention_stored*)step->params)->attention;
   int32_t at = (int32_t)input;
   return at == p->q.input || at == p->k.input || at == p->v.input || at == p->mask;
 }
@@ -86,9 +113,10 @@ static carnot_status* set_strides(const carnot_heads* h, const carnot_heads* out
 }
 
 static bool is_aligned(const carnot_operand* t, int64_t offset, const long long strides[3]) {
+  const int bytes = carnot_cuda_bytes(t);
   uintptr_t bits = (uintptr_t)t->data | (uintptr_t)offset;
-  for (int i = 0; i < 3; i++) bits |= (uintptr_t)(strides[i] * 2);
-  return bits % 16 == 0;
+  for (int i = 0; i < 3; i++) bits |= (uintptr_t)(strides[i] * bytes);
+  return bits % (8 * (unsigned)bytes) == 0;
 }
 
 static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dtype,
@@ -107,7 +135,19 @@ static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dty
   return NULL;
 }
 
+// |y| holds values of |dtype|, or their bytes.
+static carnot_status* check_result(const carnot_cuda_byte_result* result, carnot_dtype dtype,
+                                   const carnot_operand* y) {
+  const bool is_byte = result && result->type != CARNOT_CUDA_BYTE_NONE;
+  const bool fits =
+      is_byte ? carnot_cuda_byte_result_fits(result, y->format.dtype) : y->format.dtype == dtype;
+  CARNOT_CHECK(fits, INVALID_MODEL, "the result is %s of values of %s",
+               carnot_dtype_name(y->format.dtype), carnot_dtype_name(dtype));
+  return NULL;
+}
+
 carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
+                                              const carnot_cuda_byte_result* result,
                                               const carnot_operand* inputs,
                                               const carnot_operand* outputs,
                                               carnot_cuda_attention_params* to,
@@ -116,12 +156,13 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
                        *y = &outputs[0];
   const carnot_operand used[] = {*q, *k, *v, *y};
   CARNOT_TRY(carnot_cuda_on_device(used, 4));
-  const carnot_dtype dtype = y->format.dtype;
+  const carnot_dtype dtype = q->format.dtype;
   carnot_heads hq, hk, hv, hy;
+  CARNOT_TRY(check_result(result, dtype, y));
   CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
   CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
   CARNOT_TRY(carnot_heads_make(&p->v, v, dtype, &hv));
-  CARNOT_TRY(carnot_heads_make(&p->out, y, dtype, &hy));
+  CARNOT_TRY(carnot_heads_make(&p->out, y, y->format.dtype, &hy));
   CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
   CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
                    hq.elements % 8 == 0 && hv.elements % 8 == 0 && hq.rows <= INT32_MAX &&
@@ -133,14 +174,17 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
   to->queries = (int)hq.rows, to->keys = (int)hk.rows;
   to->size = (int)hq.elements, to->value_size = (int)hv.elements;
   to->inner = hy.batch_rank ? (int)hy.batch_dims[hy.batch_rank - 1] : 1;
+  to->outer = (int)(hy.batch / carnot_max_i64(1, to->inner));
   to->scale = p->scale, to->zero_empty = p->zero_empty;
+  if (result) to->result = *result;
   CARNOT_TRY(set_strides(&hq, &hy, to->q_s));
   CARNOT_TRY(set_strides(&hk, &hy, to->k_s));
   CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
   CARNOT_TRY(set_strides(&hy, &hy, to->y_s));
   if (p->mask >= 0) CARNOT_TRY(describe_mask(&inputs[p->mask], dtype, &hy, to));
-  *out_at = (carnot_cuda_attention_offsets){hq.offset * 2, hk.offset * 2, hv.offset * 2,
-                                            hy.offset * 2, hy.batch,      false};
+  *out_at = (carnot_cuda_attention_offsets){hq.offset * 2, hk.offset * 2,
+                                            hv.offset * 2, hy.offset * carnot_cuda_bytes(y),
+                                            hy.batch,      false};
   out_at->aligned = is_aligned(q, out_at->q, to->q_s) && is_aligned(k, out_at->k, to->k_s) &&
                     is_aligned(v, out_at->v, to->v_s) && is_aligned(y, out_at->y, to->y_s);
   return NULL;
@@ -222,17 +266,21 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
   *out_workspace_bytes = 0;
   attention_state* s = state;
   *s = (attention_state){.grid = {1, 1, 1}};
-  CARNOT_TRY(carnot_cuda_attention_describe(step->params, inputs, outputs, &s->params, &s->at));
+  const carnot_cuda_attention_stored* stored = step->params;
+  CARNOT_TRY(carnot_cuda_attention_describe(&stored->attention, &stored->result, inputs, outputs,
+                                            &s->params, &s->at));
   s->grid[1] = s->at.heads;
   CARNOT_CHECK(s->at.heads <= 65535, UNSUPPORTED, "%lld heads", (long long)s->at.heads);
-  return choose_kernel(step, outputs[0].format.dtype, s, out_workspace_bytes);
+  return choose_kernel(step, inputs[stored->attention.q.input].format.dtype, s,
+                       out_workspace_bytes);
 }
 
 static carnot_status* attention_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
   (void)executor;
-  const carnot_attention_params* p = step->params;
+  const carnot_attention_params* p =
+      &((const carnot_cuda_attention_stored*)step->params)->attention;
   attention_state* s = state;
   s->params.q = (const char*)inputs[p->q.input].data + s->at.q;
   s->params.k = (const char*)inputs[p->k.input].data + s->at.k;
@@ -252,7 +300,7 @@ const carnot_tactic carnot_cuda_attention = {.name = "cuda_attention",
                                              .device = true,
                                              .reject = attention_reject,
                                              .prepare = carnot_cuda_attention_prepare,
-                                             .validate = carnot_attention_check,
+                                             .validate = carnot_cuda_attention_check,
                                              .uses_input = carnot_cuda_attention_reads,
                                              .configure = attention_shape,
                                              .run = attention_run};

@@ -20,7 +20,8 @@ static carnot_status* make_key(const carnot_attention_params* p, const carnot_op
   memset(out, 0, sizeof(*out));
   out->kind = CARNOT_CUDA_CUDNN_ATTENTION;
   out->dtype = (int32_t)outputs[0].format.dtype;
-  CARNOT_TRY(carnot_cuda_attention_describe(p, inputs, outputs, &out->attention.call, out_at));
+  CARNOT_TRY(
+      carnot_cuda_attention_describe(p, NULL, inputs, outputs, &out->attention.call, out_at));
   const carnot_cuda_attention_params* call = &out->attention.call;
   CARNOT_CHECK(out_at->aligned, UNSUPPORTED, "heads do not begin at multiples of 16 bytes");
   CARNOT_CHECK(out_at->heads > 0 && call->queries > 0 && call->keys > 0 &&
@@ -48,26 +49,29 @@ static carnot_status* key_of(const carnot_problem* problem, const carnot_attenti
 
 static uint64_t attention_cudnn_load_ns(const carnot_problem* problem,
                                         const carnot_prepared* prepared) {
+  const carnot_cuda_attention_stored* stored = prepared->params;
   carnot_cuda_cudnn_key key;
-  carnot_status* status = key_of(problem, prepared->params, &key);
+  carnot_status* status = key_of(problem, &stored->attention, &key);
   uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(carnot_cuda_of(problem->device), &key, NULL);
   carnot_status_free(status);
   return ns;
 }
 
 static const char* attention_cudnn_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_attention_params p;
+  carnot_cuda_attention_stored stored;
+  const carnot_attention_params* p = &stored.attention;
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
-  const char* why = carnot_cuda_attention_reject(problem, &p, reason, size);
+  const char* why = carnot_cuda_attention_reject(problem, &stored, reason, size);
   if (!why) why = carnot_cuda_lacks_cudnn(cuda);
   if (why) return why;
-  if (p.mask >= 0 || p.zero_empty) return "a mask";
+  if (p->mask >= 0 || p->zero_empty) return "a mask";
+  if (stored.result.type != CARNOT_CUDA_BYTE_NONE) return "its result is quantized";
   if (cuda->cudnn_version >= kWrongFrom && cuda->cudnn_version <= kWrongUpTo)
     return carnot_cuda_reject_reason(reason, size, "attention of cuDNN %d is wrong",
                                      cuda->cudnn_version);
   carnot_cuda_cudnn_plan* plan = NULL;
   carnot_cuda_cudnn_key key;
-  carnot_status* status = key_of(problem, &p, &key);
+  carnot_status* status = key_of(problem, p, &key);
   if (!status) status = carnot_cuda_cudnn_find(cuda, &key, NULL, &plan);
   if (!status && plan->plan) return NULL;
   carnot_cuda_reject_reason(reason, size, status ? "%s" : "cuDNN has no engine for it",
@@ -80,7 +84,8 @@ static carnot_status* attention_cudnn_shape(const carnot_step_view* step,
                                             const carnot_operand* inputs,
                                             const carnot_operand* outputs, void* state,
                                             size_t* out_workspace_bytes) {
-  const carnot_attention_params* p = step->params;
+  const carnot_attention_params* p =
+      &((const carnot_cuda_attention_stored*)step->params)->attention;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   cudnn_attention_state* s = state;
   const char* missing = carnot_cuda_lacks_cudnn(cuda);
@@ -103,7 +108,8 @@ static carnot_status* attention_cudnn_run(const carnot_step_view* step, void* st
                                           const carnot_operand* outputs, void* workspace,
                                           carnot_executor* executor) {
   (void)executor;
-  const carnot_attention_params* p = step->params;
+  const carnot_attention_params* p =
+      &((const carnot_cuda_attention_stored*)step->params)->attention;
   cudnn_attention_state* s = state;
   static const int64_t kIds[CARNOT_CUDA_CUDNN_TENSORS] = {CARNOT_CUDA_CUDNN_Q, CARNOT_CUDA_CUDNN_K,
                                                           CARNOT_CUDA_CUDNN_V, CARNOT_CUDA_CUDNN_Y,
@@ -124,7 +130,7 @@ const carnot_tactic carnot_cuda_attention_cudnn = {.name = "cuda_attention_cudnn
                                                    .load_ns = attention_cudnn_load_ns,
                                                    .reject = attention_cudnn_reject,
                                                    .prepare = carnot_cuda_attention_prepare,
-                                                   .validate = carnot_attention_check,
+                                                   .validate = carnot_cuda_attention_check,
                                                    .uses_input = carnot_cuda_attention_reads,
                                                    .configure = attention_cudnn_shape,
                                                    .run = attention_cudnn_run};

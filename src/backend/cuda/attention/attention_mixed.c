@@ -151,16 +151,16 @@ static carnot_status* mixed_configure(const carnot_step_view* step, const carnot
   mixed_state* s = state;
   *s = (mixed_state){.grid = {1, 1, 1}};
   carnot_cuda_attention_params* c = &s->params.call;
-  CARNOT_TRY(carnot_cuda_attention_describe(&p->attention, inputs, outputs, c, &s->at));
+  CARNOT_TRY(carnot_cuda_attention_describe(&p->attention, NULL, inputs, outputs, c, &s->at));
   CARNOT_TRY(check_mixes(p, inputs, outputs[0].format.dtype, c->inner));
-  const int64_t outer = s->at.heads / carnot_max_i64(1, c->inner);
+  const int64_t outer = c->outer;
   const int form = choose_form(cuda, c, outer);
   s->shared_bytes = shared_bytes(kForms[form].queries, c->inner, c->keys, c->size);
   CARNOT_CHECK(s->at.aligned && c->inner <= kMostHeads && outer <= 65535 &&
                    s->shared_bytes <= (size_t)cuda->block_bytes - 1024,
                UNSUPPORTED, "%d heads of %d keys in %lld batches", c->inner, c->keys,
                (long long)outer);
-  s->params.pitch = pitch_of(c->keys), s->params.outer = (int)outer;
+  s->params.pitch = pitch_of(c->keys);
   s->grid[0] = carnot_ceildiv(c->queries, kForms[form].queries), s->grid[1] = outer;
   CARNOT_TRY(
       carnot_cuda_kernel_for(cuda, kForms[form].kernels, outputs[0].format.dtype, &s->function));

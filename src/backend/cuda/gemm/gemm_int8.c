@@ -64,13 +64,7 @@ static const char* int8_reject(carnot_problem* problem, char* reason, size_t siz
 
 // Weights as [filters, taps, padded channels], rows |pitch| bytes apart.
 static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
-  const int64_t taps = carnot_cuda_gemm_int8_taps(p), padded = padded_channels(p),
-                pitch = pitch_of(p);
-  for (int64_t n = 0; n < p->filters; n++)
-    for (int64_t c = 0; c < p->channels; c++)
-      for (int64_t t = 0; t < taps; t++)
-        to[n * pitch + t * padded + c] =
-            trans ? from[(n * p->channels + c) * taps + t] : from[c * p->filters + n];
+  carnot_cuda_gemm_int8_pack_rows(p, trans, padded_channels(p), pitch_of(p), from, to);
 }
 
 static size_t weight_bytes(const carnot_cuda_gemm_int8* p) {

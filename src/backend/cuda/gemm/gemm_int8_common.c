@@ -109,6 +109,16 @@ carnot_status* carnot_cuda_gemm_int8_prepare(const carnot_problem* problem, cons
   return status;
 }
 
+void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, bool trans, int64_t padded,
+                                     int64_t pitch, const int8_t* from, int8_t* to) {
+  const int64_t taps = carnot_cuda_gemm_int8_taps(p);
+  for (int64_t n = 0; n < p->filters; n++)
+    for (int64_t c = 0; c < p->channels; c++)
+      for (int64_t t = 0; t < taps; t++)
+        to[n * pitch + t * padded + c] =
+            trans ? from[(n * p->channels + c) * taps + t] : from[c * p->filters + n];
+}
+
 // ---- run ----
 
 carnot_status* carnot_cuda_gemm_int8_validate(const carnot_step_view* step,

@@ -20,6 +20,10 @@ typedef size_t carnot_cuda_gemm_int8_bytes(const carnot_cuda_gemm_int8* p);
 typedef void carnot_cuda_gemm_int8_pack(const carnot_cuda_gemm_int8* p, bool trans,
                                         const int8_t* from, int8_t* to);
 
+// Such packing as [filters, taps, |padded| channels], rows |pitch| bytes apart.
+void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, bool trans, int64_t padded,
+                                     int64_t pitch, const int8_t* from, int8_t* to);
+
 int64_t carnot_cuda_gemm_int8_taps(const carnot_cuda_gemm_int8* p);
 // Rows of the result |y| of a convolution (pixels), or of a GEMM.
 int64_t carnot_cuda_gemm_int8_rows(const carnot_operand_desc* y, bool conv);

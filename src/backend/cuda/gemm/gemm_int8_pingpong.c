@@ -1,8 +1,6 @@
 // Persistent ping-pong GEMM and NHWC convolution of 8-bit integers by TMA (sm_90): one tactic per
 // tile size; the builder times them.
-#include "backend/cuda/common/sliding_window.h"
-#include "backend/cuda/gemm/gemm_int8_common.h"
-#include "backend/cuda/gemm/tma_descriptor.h"
+#include "backend/cuda/gemm/gemm_int8_operands.h"
 #include "kernel/cuda/gemm/gemm_int8_params.h"
 
 enum {
@@ -45,23 +43,12 @@ static int64_t slot_of(const carnot_tactic* tactic, const carnot_cuda_gemm_int8*
   return p->region.residual < 0 ? 0 : CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(tile->columns);
 }
 
-// TMA fills with zeros outside of the image.
-static bool reads_outside(const carnot_sliding_window* w) {
-  bool outside = w->auto_pad != CARNOT_PAD_NOTSET && w->auto_pad != CARNOT_PAD_VALID;
-  for (int d = 0; d < w->rank; d++) outside = outside || w->begin[d] > 0 || w->end[d] > 0;
-  return outside;
-}
-
 static const char* unfit(const carnot_tactic* tactic, const carnot_cuda_gemm_int8* p) {
-  if (p->channels % kVector) return "channels are no multiple of 16";
-  if (p->filters % 8) return "output channels are no multiple of 8";
   if (slot_of(tactic, p) && p->filters % kVector)
     return "the residual's channels are no multiple of 16";
   if (carnot_cuda_int8_region_form(&p->region) == CARNOT_CUDA_INT8_GENERAL)
     return "the epilogue holds more than a residual of bytes and a bound";
-  if (p->is_conv && p->region.x_zero && reads_outside(&p->window))
-    return "padding with a zero point other than 0";
-  return NULL;
+  return carnot_cuda_gemm_int8_unfit(p);
 }
 
 static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -72,12 +59,8 @@ static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t
   carnot_quantized_shape shape;
   const char* why = carnot_cuda_gemm_int8_read(problem, &view, &p, &shape, reason, size);
   if (!why) why = unfit(problem->tactic, &p);
+  if (!why) why = carnot_cuda_gemm_int8_window_reject(problem, &view, &p);
   if (why) return why;
-  if (cuda->major != 9 || cuda->minor) return "needs sm_90";
-  if (p.is_conv &&
-      !carnot_cuda_sliding_window_within(view.node, &problem->inputs[view.weights.value],
-                                         CARNOT_CUDA_TMA_REACH, CARNOT_CUDA_TMA_STEP))
-    return "the window is too large";
   const int64_t rows = carnot_cuda_gemm_int8_rows(&problem->outputs[0], p.is_conv),
                 down = carnot_ceildiv(rows, kRows),
                 across = carnot_ceildiv(p.filters, tile->columns);
@@ -116,31 +99,6 @@ static carnot_status* pingpong_validate(const carnot_step_view* step) {
   return NULL;
 }
 
-// Boxes that channels fill; else those of 64, of which less is zero fill.
-static int pitch_of(int64_t channels) { return channels % 128 == 0 ? 128 : 64; }
-
-static bool is_window(const carnot_cuda_gemm_tile_params* t, int taps) {
-  return taps > 1 || t->step[0] != 1 || t->step[1] != 1 || t->begin[0] || t->begin[1] ||
-         t->out_rows != t->in_rows || t->out_columns != t->in_columns;
-}
-
-// The corners of TMA's windows are 8-bit integers.
-static carnot_status* check_window(const carnot_cuda_gemm_tile_params* t, int kernel_rows) {
-  const int taps[2] = {kernel_rows, t->kernel_columns}, in[2] = {t->in_rows, t->in_columns},
-            out[2] = {t->out_rows, t->out_columns};
-  for (int d = 0; d < 2; d++) {
-    const int64_t last = (int64_t)(out[d] - 1) * t->step[d] - t->begin[d] + 1 - in[d];
-    CARNOT_CHECK((int64_t)(taps[d] - 1) * t->dilation[d] <= 2 * CARNOT_CUDA_TMA_REACH &&
-                     t->begin[d] >= -CARNOT_CUDA_TMA_REACH &&
-                     t->begin[d] <= CARNOT_CUDA_TMA_REACH && last >= -CARNOT_CUDA_TMA_REACH &&
-                     last <= CARNOT_CUDA_TMA_REACH && t->step[d] <= CARNOT_CUDA_TMA_STEP,
-                 UNSUPPORTED,
-                 "a window of %d taps, dilation %d, pad %d, stride %d over %d elements", taps[d],
-                 t->dilation[d], t->begin[d], t->step[d], in[d]);
-  }
-  return NULL;
-}
-
 // Divides |room| bytes of shared memory among stages, |slots| of residuals, and, where they fit,
 // the weights of the only column of tiles.
 static void size_stages(pingpong_state* s, int columns, int64_t slots, int64_t room) {
@@ -165,14 +123,13 @@ static carnot_status* pingpong_configure(const carnot_step_view* step, const car
   carnot_cuda_gemm_tile_params* t = &s->gemm;
   CARNOT_TRY(carnot_cuda_gemm_int8_geometry(p, inputs, &outputs[0], p->channels, t));
   s->images = p->is_conv ? (int)outputs[0].dims[0] : 1;
-  s->is_window = is_window(t, s->taps);
+  CARNOT_TRY(carnot_cuda_gemm_int8_window(t, s->taps, &s->is_window));
   const int64_t down = carnot_ceildiv(t->rows, kRows),
                 across = carnot_ceildiv(p->filters, tile->columns);
   CARNOT_CHECK(down * across <= kMostTiles, UNSUPPORTED, "%lld tiles, takes up to %d",
                (long long)(down * across), kMostTiles);
   if (!down) return NULL;
-  if (s->is_window) CARNOT_TRY(check_window(t, s->taps / t->kernel_columns));
-  s->pitch = pitch_of(p->channels);
+  s->pitch = carnot_cuda_gemm_int8_pitch(p->channels);
   s->chunks = (int)carnot_ceildiv(p->channels, s->pitch);
   s->down = (int)down, s->across = (int)across;
   const int64_t resident = CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(tile->columns);

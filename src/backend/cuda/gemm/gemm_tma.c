@@ -1,16 +1,9 @@
 // Warp-specialized GEMM by TMA (sm_90) with split-K over a cluster: one tactic per tile size; the
 // builder times them.
+#include "backend/cuda/gemm/gemm_tma_layout.h"
 #include "backend/cuda/gemm/tma_descriptor.h"
 
-enum {
-  kMostTiles = 65535,  // one below the other
-  kMostSmall = 400,
-  kMaxSplits = 8,
-  kStepsEach = 8,
-  kMostShared = 226 << 10,
-  kHalfShared = 112 << 10,  // two blocks a multiprocessor
-  kLeastStages = 4
-};
+enum { kPitch = 128 };  // bytes of a step
 
 typedef struct tma_config {
   int rows, columns;
@@ -20,9 +13,8 @@ typedef struct tma_config {
 typedef struct tma_state {
   CUfunction function;
   carnot_cuda_gemm_tile_step step;
-  int chunks, across, stages, parts;
-  int64_t grid[3];
-  size_t shared_bytes;
+  int chunks;
+  carnot_cuda_gemm_tma_layout layout;
 } tma_state;
 _Static_assert(sizeof(tma_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
@@ -32,58 +24,12 @@ static const char* tma_reject(carnot_problem* problem, char* reason, size_t size
   const char* why = carnot_cuda_gemm_tile_reject(problem, 0, &region, reason, size);
   if (why) return why;
   why = carnot_cuda_tma_reject(problem, &region, reason, size);
-  if (why) return why;
-  int64_t down = carnot_ceildiv(region.rows, tile->rows),
-          across = carnot_ceildiv(region.columns, tile->columns);
-  bool tall = region.rows <= tile->rows / 2, wide = region.columns <= tile->columns / 2;
-  // Others beat it.
-  bool many = down * across > kMostSmall && (tile->rows == 64 || region.columns % 32 == 0);
-  if (tall || wide || many || down > kMostTiles)
-    return carnot_cuda_reject_reason(reason, size, "no size for %lldx%lld results",
-                                     (long long)region.rows, (long long)region.columns);
-  return NULL;
+  return why ? why
+             : carnot_cuda_gemm_tma_size_reject(region.rows, region.columns, tile->rows,
+                                                tile->columns, reason, size);
 }
 
 // ---- shape ----
-
-// Shared memory for |splits| split-K parts: as many stages as fit in |limit| bytes. False where
-// these are too few.
-static bool lay_out(const tma_config* tile, int64_t splits, int64_t limit, tma_state* s) {
-  int64_t steps = carnot_ceildiv((int64_t)s->step.taps * s->chunks, splits);
-  int64_t stage = CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns);
-  int64_t own = CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(tile->rows, tile->columns);
-  int64_t others = (splits - 1) * carnot_ceildiv(tile->rows / 8, splits) * 8 * own / tile->rows;
-  int64_t stages = carnot_min_i64((limit - 1024 - others) / stage, CARNOT_CUDA_GEMM_TMA_STAGES);
-  s->stages = (int)carnot_min_i64(stages, steps);
-  s->parts = (int)carnot_max_i64(s->stages * stage, own);
-  s->shared_bytes = (size_t)(1024 + s->parts + others);
-  return (int64_t)s->shared_bytes <= limit && s->stages >= carnot_min_i64(kLeastStages, steps);
-}
-
-// Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
-static carnot_status* choose(carnot_cuda* cuda, const tma_config* tile, tma_state* s) {
-  int64_t slots = cuda->base.multiprocessor_count, tiles = s->grid[0] * s->grid[1];
-  int64_t steps = (int64_t)s->step.taps * s->chunks;
-  s->across = s->grid[0] == 2 && tiles > slots ? 2 : 1;
-  s->grid[2] = 1;
-  if (tiles > slots && lay_out(tile, 1, kHalfShared, s)) return NULL;
-  for (int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles),
-                                       (steps + kStepsEach / 2) / kStepsEach);
-       splits > 1; splits--) {
-    int64_t cluster[3] = {1, 1, splits};
-    int count;
-    bool idle = (splits - 1) * carnot_ceildiv(steps, splits) >= steps;
-    if (idle || !lay_out(tile, splits, kMostShared, s)) continue;
-    CARNOT_TRY(carnot_cuda_cluster_count(cuda, s->function,
-                                         CARNOT_CUDA_GEMM_TMA_THREADS(tile->rows), cluster,
-                                         s->shared_bytes, &count));
-    s->grid[2] = splits;
-    if (tiles <= count) return NULL;
-  }
-  s->grid[2] = 1;
-  lay_out(tile, 1, kMostShared, s);
-  return NULL;
-}
 
 static carnot_status* tma_prepare(const carnot_problem* problem, carnot_prepared* out) {
   return carnot_cuda_gemm_tile_prepare(problem, 0, out);
@@ -101,14 +47,13 @@ static carnot_status* tma_shape(const carnot_step_view* step, const carnot_opera
   const carnot_cuda_gemm_tile_params* p = &s->step.params;
   CARNOT_TRY(carnot_cuda_tma_check(cuda, &s->step));
   s->chunks = carnot_cuda_tma_chunks(&s->step);
-  s->grid[0] = carnot_ceildiv(p->filters, tile->columns);
-  s->grid[1] = carnot_ceildiv(p->rows, tile->rows);
-  if (!s->grid[0] || !s->grid[1] || !s->chunks) return NULL;
+  s->layout = (carnot_cuda_gemm_tma_layout){.rows = tile->rows,
+                                            .columns = tile->columns,
+                                            .pitch = kPitch,
+                                            .steps = (int64_t)s->step.taps * s->chunks};
+  if (!p->filters || !p->rows || !s->chunks) return NULL;
   CARNOT_TRY(carnot_cuda_kernel(cuda, tile->kernels[s->step.types], &s->function));
-  CARNOT_CUDA_TRY(cuda,
-                  cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                     kMostShared));
-  return choose(cuda, tile, s);
+  return carnot_cuda_gemm_tma_lay_out(cuda, s->function, p->rows, p->filters, &s->layout);
 }
 
 // ---- run ----
@@ -118,7 +63,7 @@ static carnot_status* tma_run(const carnot_step_view* step, void* state,
                               void* workspace, carnot_executor* executor) {
   (void)workspace, (void)executor;
   tma_state* s = state;
-  const tma_config* tile = step->tactic->config;
+  const carnot_cuda_gemm_tma_layout* l = &s->layout;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
@@ -126,15 +71,16 @@ static carnot_status* tma_run(const carnot_step_view* step, void* state,
                                           .taps = s->step.taps,
                                           .chunks = s->chunks,
                                           .is_window = s->step.is_window,
-                                          .across = s->across,
-                                          .stages = s->stages,
-                                          .parts = s->parts};
-    CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, &s->step, tile->rows / s->across, &params.x));
-    CARNOT_TRY(carnot_cuda_tma_describe_weights(cuda, &s->step, tile->columns, &params.w));
-    const int64_t cluster[3] = {s->across, 1, s->grid[2]};
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
-                                           CARNOT_CUDA_GEMM_TMA_THREADS(tile->rows), cluster,
-                                           s->shared_bytes, &params));
+                                          .across = l->across,
+                                          .stages = l->stages,
+                                          .parts = l->parts,
+                                          .pitch = kPitch};
+    CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, &s->step, l->rows / l->across, &params.x));
+    CARNOT_TRY(carnot_cuda_tma_describe_weights(cuda, &s->step, l->columns, &params.w));
+    const int64_t cluster[3] = {l->across, 1, l->grid[2]};
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, l->grid,
+                                           CARNOT_CUDA_GEMM_TMA_THREADS(l->rows), cluster,
+                                           l->shared_bytes, &params));
   }
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }

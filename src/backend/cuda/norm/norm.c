@@ -2,11 +2,9 @@
 // and RMS norms in half precision may quantize their result.
 #include "tactic/problem/norm.h"
 
-#include <float.h>
-
 #include "backend/cuda/pointwise/chain.h"
+#include "backend/cuda/quantize/byte_result.h"
 #include "kernel/cuda/norm/norm_params.h"
-#include "tactic/problem/quantized_ends.h"
 
 static const carnot_cuda_kernel_id kNorm[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, norm)};
@@ -91,44 +89,18 @@ static bool read_tail(const carnot_region* region, uint32_t input_count, quantiz
          (out->y < 0 || region->outputs[out->y] == norm->outputs[0]);
 }
 
-static carnot_cuda_norm_quantized quantized_of(carnot_dtype dtype) {
-  switch (dtype) {
-    case CARNOT_DTYPE_U8: return CARNOT_CUDA_NORM_U8;
-    case CARNOT_DTYPE_I8: return CARNOT_CUDA_NORM_S8;
-    case CARNOT_DTYPE_F8E4M3FN: return CARNOT_CUDA_NORM_FP8;
-    default: return CARNOT_CUDA_NORM_FLOAT;
-  }
-}
-
 // Stored in engines.
 typedef struct norm_quantization {
   int32_t y, q;  // outputs of the step
-  int32_t type, zero;
-  float scale;
+  carnot_cuda_byte_result bytes;
 } norm_quantization;
 
 static const char* read_quantization(const carnot_problem* problem, norm_quantization* out) {
   quantized_tail tail;
   if (!read_tail(problem->region, problem->input_count, &tail))
     return "what follows is more than a quantization";
-  const carnot_operand_desc *scale = &problem->inputs[tail.end.scale],
-                            *zero = tail.end.zero == CARNOT_PLAN_NONE
-                                        ? NULL
-                                        : &problem->inputs[tail.end.zero];
-  if (!carnot_is_known(scale) || scale->format.dtype != CARNOT_DTYPE_F32 ||
-      carnot_tensor_count(scale->tensor) != 1 ||
-      (zero && (!carnot_is_known(zero) || carnot_tensor_count(zero->tensor) != 1)))
-    return "it has not one known float32 scale and zero point";
-  *out = (norm_quantization){
-      .y = tail.y,
-      .q = tail.q,
-      .type = (int32_t)quantized_of(problem->outputs[tail.q].format.dtype),
-      .zero = zero ? (int32_t)carnot_load_f64(zero->format.dtype, zero->tensor->data, 0) : 0,
-      .scale = *(const float*)scale->tensor->data};
-  if (out->type == CARNOT_CUDA_NORM_FLOAT) return "the result is not int8, uint8 or float8e4m3fn";
-  if (!(out->scale >= FLT_MIN && out->scale <= FLT_MAX)) return "the scale is no normal number";
-  if (out->type == CARNOT_CUDA_NORM_FP8 && out->zero) return "a zero point of FP8 other than 0";
-  return NULL;
+  out->y = tail.y, out->q = tail.q;
+  return carnot_cuda_byte_result_read(problem, &tail.end, (uint32_t)tail.q, &out->bytes);
 }
 
 static const char* check_quantized(const carnot_problem* problem, const carnot_norm_problem* norm) {
@@ -197,7 +169,7 @@ static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
   return carnot_cuda_is_half(inputs[0].format.dtype) && p->per_element && p->period == p->size &&
          p->size % kVector == 0 && p->size <= kMostOfWarp && bits % 16 == 0 &&
-         (step->output_count == 1 || p->q_type);
+         (step->output_count == 1 || p->bytes.type);
 }
 
 // Scale and bias when shapes are set: |period| values each by row, one per channel else.
@@ -227,11 +199,10 @@ static carnot_status* set_quantization(const carnot_step_view* step, const carno
   const norm_quantization* q = step->params;
   const int32_t outputs_count = (int32_t)step->output_count;
   CARNOT_CHECK(step->param_bytes == sizeof(*q) && q->q >= 0 && q->q < outputs_count && q->y >= -1 &&
-                   q->y < outputs_count && q->y != q->q && q->type > CARNOT_CUDA_NORM_FLOAT &&
-                   q->type < CARNOT_CUDA_NORM_QUANTIZED &&
-                   (int32_t)quantized_of(outputs[q->q].format.dtype) == q->type,
+                   q->y < outputs_count && q->y != q->q &&
+                   carnot_cuda_byte_result_fits(&q->bytes, outputs[q->q].format.dtype),
                INVALID_MODEL, "the stored quantization of a norm does not fit its step");
-  p->q_type = q->type, p->q_zero = q->zero, p->q_scale = q->scale;
+  p->bytes = q->bytes;
   return NULL;
 }
 
@@ -258,7 +229,7 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(set_quantization(step, outputs, &s->params));
   s->groups = carnot_dims_count(x->dims, x->rank) / carnot_max_i64(1, e.size);
   s->by_warp = fits_warp(step, inputs, outputs, &s->params);
-  CARNOT_CHECK(s->by_warp || !s->params.q_type, UNSUPPORTED,
+  CARNOT_CHECK(s->by_warp || !s->params.bytes.type, UNSUPPORTED,
                "rows of %lld elements that are quantized, or operands at odd addresses",
                (long long)e.size);
   s->params.count = s->groups;
@@ -266,7 +237,7 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(carnot_cuda_kernel_for(carnot_cuda_of_step(step),
                                     s->by_warp ? kNormWarp[pieces] : kNorm, x->format.dtype,
                                     &s->function));
-  if (step->region->node_count == 1 || s->params.q_type) return NULL;
+  if (step->region->node_count == 1 || s->params.bytes.type) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
   const char* why = norm_chain(step->region, step->input_count, &chain, reason, sizeof(reason));
@@ -286,7 +257,7 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
   s->params.y = outputs[0].data;
-  if (s->params.q_type) {
+  if (s->params.bytes.type) {
     const norm_quantization* q = step->params;
     s->params.y = q->y < 0 ? NULL : outputs[q->y].data;
     s->params.q = outputs[q->q].data;

@@ -11,7 +11,6 @@ enum { CARNOT_CUDA_MIXED_THREADS = 512, CARNOT_CUDA_MIXED_HEADS = 16 };
 typedef struct carnot_cuda_attention_mixed_params {
   carnot_cuda_attention_params call;  // without a mask
   const void *weights[2], *bias[2];   // of the scores and of the softmax; NULL: none
-  int outer;                          // batches
   int pitch;                          // of a row of scores in shared memory: at least |keys|
 } carnot_cuda_attention_mixed_params;
 // X(queries of a block) of each kernel.

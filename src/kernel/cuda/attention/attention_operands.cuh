@@ -3,6 +3,7 @@
 
 #include "kernel/cuda/attention/attention_params.h"
 #include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/quantize/byte_result.cuh"
 
 template <class T>
 DEVICE f32 mask_at(const carnot_cuda_attention_params& p, const void* mask, i64 row, int key) {

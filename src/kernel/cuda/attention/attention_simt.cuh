@@ -37,7 +37,15 @@ DEVICE void attention_simt(const carnot_cuda_attention_params& p) {
   }
   for (int step = 16; step; step >>= 1) sum += __shfl_xor_sync(~0u, sum, step);
   f32 inverse = sum == 0 && p.zero_empty ? 0.f : 1 / sum;
-  T* y = (T*)p.y + at.y + row * p.y_s[2];
-  for (int e = 0; e < 4; e++)
-    if (lane + 32 * e < p.value_size) y[lane + 32 * e] = store_as<T>::of(acc[e] * inverse);
+  i64 y = at.y + row * p.y_s[2] + lane;
+  u32 four = 0;
+  for (int e = 0; e < 4; e++) acc[e] *= inverse;
+  if (p.result.type) four = quantize_four<T>(p.result, 1 / p.result.scale, acc);
+  for (int e = 0; e < 4; e++) {
+    if (lane + 32 * e >= p.value_size) continue;
+    if (p.result.type)
+      ((u8*)p.y)[y + 32 * e] = (u8)(four >> 8 * e);
+    else
+      ((T*)p.y)[y + 32 * e] = store_as<T>::of(acc[e]);
+  }
 }

@@ -125,9 +125,14 @@ DEVICE void attention_split(const carnot_cuda_attention_params& p) {
         y.x += worth * part.x, y.y += worth * part.y, y.z += worth * part.z, y.w += worth * part.w;
       }
       f32 inverse = inverse_of(p, sum);
-      if (first_row + r < p.queries && 64 * h + d < p.value_size)
-        *(uint2*)((u16*)p.y + at.y + (first_row + r) * p.y_s[2] + 64 * h + d) = {
-            mma<T>::pair(y.x * inverse, y.y * inverse), mma<T>::pair(y.z * inverse, y.w * inverse)};
+      if (first_row + r >= p.queries || 64 * h + d >= p.value_size) continue;
+      i64 to = at.y + (first_row + r) * p.y_s[2] + 64 * h + d;
+      f32 four[4] = {y.x * inverse, y.y * inverse, y.z * inverse, y.w * inverse};
+      if (p.result.type)
+        *(u32*)((u8*)p.y + to) = quantize_four<T>(p.result, 1 / p.result.scale, four);
+      else
+        *(uint2*)((u16*)p.y + to) = {mma<T>::pair(four[0], four[1]),
+                                     mma<T>::pair(four[2], four[3])};
     }
   }
 }

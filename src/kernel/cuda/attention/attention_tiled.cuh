@@ -152,12 +152,21 @@ DEVICE void attention_tiled(const carnot_cuda_attention_params& p) {
           mma<T>::pair(acc[n][2 * r] * inverse, acc[n][2 * r + 1] * inverse);
   }
   __syncwarp();
-  u16* y = (u16*)p.y + at.y + first_row * p.y_s[2];
+  i64 first = at.y + first_row * p.y_s[2];
+  f32 factor = p.result.type ? 1 / p.result.scale : 0;
 #pragma unroll
   for (int i = lane; i < 2 * D; i += 32) {
     int r = row + i / (D / 8), c = i % (D / 8);
-    if (first_row + r < p.queries && c * 8 < p.value_size)
-      *(uint4*)(y + r * p.y_s[2] + c * 8) = *(const uint4*)(shared + place<D>(r, c));
+    if (first_row + r >= p.queries || c * 8 >= p.value_size) continue;
+    i64 to = first + r * p.y_s[2] + c * 8;
+    const half8* eight = (const half8*)(shared + place<D>(r, c));
+    if (p.result.type) {
+      f32 v[8];
+      unpack<T>(*eight, v);
+      *(result_bytes*)((u8*)p.y + to) = quantize_eight<T>(p.result, factor, v);
+    } else {
+      *(half8*)((u16*)p.y + to) = *eight;
+    }
   }
 }
 

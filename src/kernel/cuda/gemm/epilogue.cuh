@@ -28,6 +28,14 @@ READ_SUMS(read_own_sums, "shared", i32, "=r")
 READ_SUMS(read_sums, PEER_SPACE, f32, "=f")
 READ_SUMS(read_sums, PEER_SPACE, i32, "=r")
 
+// Two accumulators side by side.
+DEVICE void put_pair(u32 at, f32 a, f32 b) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(at), "f"(a), "f"(b) : "memory");
+}
+DEVICE void put_pair(u32 at, i32 a, i32 b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(at), "r"(a), "r"(b) : "memory");
+}
+
 // Bias, residual, activation and store of eight results at a time. Parameters are copied to
 // registers: their constant memory is no longer cached at the end of a kernel.
 template <class T>

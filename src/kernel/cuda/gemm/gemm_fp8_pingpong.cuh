@@ -7,13 +7,21 @@
 
 #if HAS_WGMMA
 
+// |v| in [low, high], NaN as it is: one instruction a bound.
+DEVICE f32 clamped(f32 v, f32 low, f32 high) {
+  asm("max.NaN.f32 %0, %0, %1;\nmin.NaN.f32 %0, %0, %2;" : "+f"(v) : "f"(low), "f"(high));
+  return v;
+}
+
 // H: type of the residual; Y: of the result.
 template <class H, class Y, int BN>
 struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> {
   typedef gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> base_type;
   using base_type::has, base_type::piece, base_type::release, base_type::sum, base_type::depth;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
-  enum { EARLY = BN < 192 };  // reads of the next 32 columns: the widest lacks the registers
+  // Reads of the next 32 columns: of residuals, and of scales and biases; wide tiles lack the
+  // registers.
+  enum { EARLY = BN < 192, EARLY_CHANNELS = BN == 128 };
 
   DEVICE_ONLY gemm_fp8_pingpong(const carnot_cuda_gemm_pingpong_params& params)
       : base_type(params) {}
@@ -26,37 +34,48 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
   struct added {
     half8 residual[4];
   };
-  template <bool GATE>
+  template <bool RESIDUAL>
   DEVICE_ONLY added read(int g) {
     added r = {};
-    if (!GATE && p.gemm.residual)
+    if (RESIDUAL)
 #pragma unroll
       for (int i = 0; i < 4; i++)
         if (has(i, g)) r.residual[i] = ((const half8*)p.gemm.residual)[piece(i, g)];
     return r;
   }
-  template <bool GATE>
+  // Scales and biases of a lane's eight columns of these.
+  struct channels {
+    f32 scale[8], shift[8];
+  };
+  DEVICE_ONLY channels read_channels(int g) {
+    channels c;
+    bool any = g * 4 < n;
+    read_channels8(any ? p.gemm.scale : 0, pieces - n + g * 4, c.scale);
+    read_channels8(any ? p.gemm.bias : 0, pieces - n + g * 4, c.shift);
+    return c;
+  }
+  template <bool GATE, bool RESIDUAL>
   DEVICE_ONLY void finish_as(int last) {
-    added next = read<GATE>(0);
+    added next = read<RESIDUAL>(0);
+    channels next_channels;
+    if (EARLY_CHANNELS) next_channels = read_channels(0);
     wgmma_wait<0>();
     if (last >= 0) release(last);
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
-      f32 scale[8], shift[8];
       asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
-      bool any = g * 4 < n;
-      read_channels8(any ? p.gemm.scale : 0, pieces - n + g * 4, scale);
-      read_channels8(any ? p.gemm.bias : 0, pieces - n + g * 4, shift);
-      added mine = EARLY || !g ? next : read<GATE>(g);
-      if (EARLY && g + 1 < GROUPS) next = read<GATE>(g + 1);
+      channels c = EARLY_CHANNELS ? next_channels : read_channels(g);
+      added mine = EARLY || !g ? next : read<RESIDUAL>(g);
+      if (EARLY_CHANNELS && g + 1 < GROUPS) next_channels = read_channels(g + 1);
+      if (EARLY && g + 1 < GROUPS) next = read<RESIDUAL>(g + 1);
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         f32 v[8];
 #pragma unroll
         for (int k = 0; k < 8; k++) {
-          v[k] = fmaf(sum(i, g, k), scale[k], shift[k]);
-          if (!GATE)
-            v[k] = lo(hi(v[k] + half8_at<H>(mine.residual[i], k), p.gemm.low), p.gemm.high);
+          v[k] = fmaf(sum(i, g, k), c.scale[k], c.shift[k]);
+          if (RESIDUAL) v[k] += half8_at<H>(mine.residual[i], k);
+          if (!GATE) v[k] = clamped(v[k], p.gemm.low, p.gemm.high);
         }
         if (GATE) gate8(v, p.c);
         if (has(i, g)) store8<Y>::of(p.gemm.y, this->result(i, g), v, p.gemm.factor);
@@ -65,9 +84,11 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
   }
   DEVICE_ONLY void finish(int last) {
     if (p.gate)
-      finish_as<true>(last);
+      finish_as<true, false>(last);
+    else if (p.gemm.residual)
+      finish_as<false, true>(last);
     else
-      finish_as<false>(last);
+      finish_as<false, false>(last);
   }
 };
 

@@ -26,6 +26,14 @@ typedef struct carnot_cuda_gemm_int8_pingpong_params {
   carnot_cuda_int8_epilogue epilogue;  // of another form than GENERAL
 } carnot_cuda_gemm_int8_pingpong_params;
 
+// The same by TMA with split-K over a cluster (gemm_tma.cuh). Weights are [filters, taps,
+// channels]. |channels| is a multiple of 16, with several taps of |pitch|; outside of the image x
+// is 0.
+typedef struct carnot_cuda_gemm_int8_tma_params {
+  carnot_cuda_gemm_tma_params gemm;
+  carnot_cuda_int8_epilogue epilogue;
+} carnot_cuda_gemm_int8_tma_params;
+
 // y[m,n] = epilogue(sum_k x[m,k] w[n,k]) of dense rows with small K, all weights of which a block
 // keeps. |channels| and |filters| are multiples of 8. Weights are chunks of 32 filters, steps of 32
 // along K, in the order of the B fragments: lane 4g + t holds channels 8t .. 8t+7 of a step, of the
@@ -43,6 +51,8 @@ enum { CARNOT_CUDA_GEMM_INT8_SMALL_THREADS = 256, CARNOT_CUDA_GEMM_INT8_SMALL_RO
 enum { CARNOT_CUDA_GEMM_INT8_SMALL_RESIDENT = 2 };  // blocks on a multiprocessor
 // X(steps) of each kernel.
 #define CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(X) X(1) X(2) X(3) X(4)
+// X(rows, columns) of each tile.
+#define CARNOT_CUDA_GEMM_INT8_TMA_SIZES(X) X(64, 32) X(64, 64) X(128, 64) X(128, 128)
 // X(columns) of each tile.
 #define CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(X) X(64) X(96) X(128) X(192)
 // Blocks on a multiprocessor.

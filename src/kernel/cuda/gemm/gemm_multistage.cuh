@@ -39,13 +39,6 @@ struct gemm_halves {
   static DEVICE_ONLY void end_at(epilogue& out, int column) { out.end = column; }
 };
 
-DEVICE void put_pair(u32 at, f32 a, f32 b) {
-  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(at), "f"(a), "f"(b) : "memory");
-}
-DEVICE void put_pair(u32 at, i32 a, i32 b) {
-  asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(at), "r"(a), "r"(b) : "memory");
-}
-
 template <class N, int BM, int BN, int STAGES>
 struct gemm_multistage {
   typedef typename N::operand T;

@@ -140,14 +140,17 @@ struct gemm_pingpong {
     if (threadIdx.x % 128 == 0) barrier_arrive(empty + stage * 8);
   }
   // 32 bytes of a step; without |add| the sums begin.
+  template <int BYTES>
   DEVICE_ONLY void multiply_slice(u64 a, u64 b, int slice, int add) {
 #pragma unroll
     for (int h = 0; h < 2; h++)
-      wgmma_of<T, BN>::multiply(&sums[h][0][0], a + 2 * slice + h * (64 * pitch() / 16),
+      wgmma_of<T, BN>::multiply(&sums[h][0][0], a + 2 * slice + h * (64 * BYTES / 16),
                                 b + 2 * slice, add);
   }
-  // Leaves the last step under way; returns its stage.
-  DEVICE_ONLY int multiply() {
+  // Leaves the last step under way; returns its stage. Steps of BYTES: the wgmma of a step are one
+  // group where their number is known.
+  template <int BYTES>
+  DEVICE_ONLY int multiply_steps() {
     int stage = order * steps, round = stage / p.stages, before = 0;
     stage -= round * p.stages;
     u32 parity = round & 1;
@@ -155,15 +158,10 @@ struct gemm_pingpong {
     for (int s = 0; s < steps; s++) {
       u32 a = stage_at(stage);
       barrier_wait(full + stage * 8, parity);
-      u64 da = wgmma_descriptor(a, pitch()), db = wgmma_descriptor(weights_at(stage, s), pitch());
+      u64 da = wgmma_descriptor(a, BYTES), db = wgmma_descriptor(weights_at(stage, s), BYTES);
       wgmma_begin();
-      if constexpr (PITCH) {
 #pragma unroll
-        for (int i = 0; i < PITCH / 32; i++) multiply_slice(da, db, i, s + i);
-      } else {
-#pragma unroll 1
-        for (int i = 0; i < p.pitch / 32; i++) multiply_slice(da, db, i, s + i);
-      }
+      for (int i = 0; i < BYTES / 32; i++) multiply_slice<BYTES>(da, db, i, s + i);
       wgmma_commit();
       wgmma_wait<1>();
       if (s) release(before);
@@ -171,6 +169,10 @@ struct gemm_pingpong {
       if (++stage == p.stages) stage = 0, parity ^= 1;
     }
     return before;
+  }
+  DEVICE_ONLY int multiply() {
+    return PITCH || p.pitch == STAGE_PITCH ? multiply_steps<STAGE_PITCH>()
+                                           : multiply_steps<STAGE_PITCH / 2>();
   }
 
   // Of each 32 columns a lane has vectors of eight columns in four rows.

@@ -53,12 +53,13 @@ typedef struct carnot_cuda_tma_descriptor {
 
 // The same GEMM by TMA: a cluster has |across| adjacent tiles; split-K over its third dimension.
 typedef struct carnot_cuda_gemm_tma_params {
-  carnot_cuda_tma_descriptor x, w;    // boxes of 64 by rows / across, and by columns
+  carnot_cuda_tma_descriptor x, w;    // boxes of |pitch| by rows / across, and by columns
   carnot_cuda_gemm_tile_params gemm;  // x and w unused
-  int taps, chunks;                   // steps of K: |chunks| of 64 channels for each tap
+  int taps, chunks;                   // steps of K: |chunks| of |pitch| bytes for each tap
   int is_window;                      // the map of x is one of windows (im2col)
   int across, stages;
   int parts;  // offset in shared memory of the accumulators of other blocks
+  int pitch;  // bytes of a box and of a row of a stage: 128, of 8-bit integers 64 too
 } carnot_cuda_gemm_tma_params;
 
 // clang-format off

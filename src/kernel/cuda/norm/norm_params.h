@@ -2,13 +2,7 @@
 #ifndef CARNOT_KERNEL_CUDA_NORM_NORM_PARAMS_H_
 #define CARNOT_KERNEL_CUDA_NORM_NORM_PARAMS_H_
 
-typedef enum carnot_cuda_norm_quantized {
-  CARNOT_CUDA_NORM_FLOAT,  // not quantized
-  CARNOT_CUDA_NORM_U8,
-  CARNOT_CUDA_NORM_S8,
-  CARNOT_CUDA_NORM_FP8,  // E4M3FN
-  CARNOT_CUDA_NORM_QUANTIZED
-} carnot_cuda_norm_quantized;
+#include "kernel/cuda/quantize/byte_result_params.h"
 
 // Groups of |size| elements, dense; y = (x - mean) / sqrt(var + eps) * scale + bias.
 // Element i of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i /
@@ -21,10 +15,9 @@ typedef struct carnot_cuda_norm_params {
   long long period;  // per_element: elements after which scale and bias begin again
   float eps;
   int rms, per_element;
-  // Of kernels by warp: q = quantize(y) in |q_type|, and |y| may be NULL.
+  // Of kernels by warp: q = quantize(y) by |bytes|, and |y| may be NULL.
   void *q;
-  int q_type, q_zero;  // carnot_cuda_norm_quantized; zero point
-  float q_scale;
+  carnot_cuda_byte_result bytes;
 } carnot_cuda_norm_params;
 
 // y = (x - mean[c]) / sqrt(var[c] + eps) * scale[c] + bias[c], x as [n, channels, spatial].

@@ -3,33 +3,9 @@
 #pragma once
 
 #include "kernel/cuda/common/async_copy.cuh"
-#include "kernel/cuda/common/fp8.cuh"
-#include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/common/warp_reduce.cuh"
 #include "kernel/cuda/norm/norm_params.h"
-
-struct __align__(8) norm_bytes {
-  u32 four[2];
-};
-// Eight results, rounded to T as they are stored, as bytes: integers by the rule of
-// tactic/problem/quantized.h; of FP8, which promises no bits, the scale's reciprocal is |factor|.
-template <class T>
-DEVICE norm_bytes quantize8(const carnot_cuda_norm_params& p, f32 factor, f32* v) {
-  norm_bytes q = {};
-#pragma unroll
-  for (int e = 0; e < 8; e++) v[e] = load(store_as<T>::of(v[e]));
-  if (p.q_type == CARNOT_CUDA_NORM_FP8) {
-    for (int i = 0; i < 2; i++) q.four[i] = store_e4m3_four(v + 4 * i, factor);
-    return q;
-  }
-  int low = p.q_type == CARNOT_CUDA_NORM_S8 ? -128 : 0;
-#pragma unroll
-  for (int e = 0; e < 8; e++) {
-    int i = lo(hi(__float2int_rn(__fdiv_rn(v[e], p.q_scale)), -(1 << 30)), 1 << 30) + p.q_zero;
-    q.four[e / 4] |= (u32)(u8)lo(hi(i, low), low + 255) << e % 4 * 8;
-  }
-  return q;
-}
+#include "kernel/cuda/quantize/byte_result.cuh"
 
 // PIECES 16-byte vectors per lane: all loads are issued at once; scale and bias are prefetched
 // before the previous kernel ends.
@@ -69,7 +45,7 @@ DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
     for (int e = 0; e < 8 && lane + 32 * k < pieces; e++) square += (v[e] - mean) * (v[e] - mean);
   }
   f32 inverse = 1 / sqrtf(warp_reduce_sum(square) / (f32)p.size + p.eps);
-  f32 factor = p.q ? 1 / p.q_scale : 0;
+  f32 factor = p.q ? 1 / p.bytes.scale : 0;
 #pragma unroll
   for (int k = 0; k < PIECES; k++) {
     if (lane + 32 * k >= pieces) continue;
@@ -84,6 +60,6 @@ DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
     }
     i64 at = row * pieces + lane + 32 * k;
     if (p.y) pack<T>(p.y, at, v);
-    if (p.q) ((norm_bytes*)p.q)[at] = quantize8<T>(p, factor, v);
+    if (p.q) ((result_bytes*)p.q)[at] = quantize_eight<T>(p.bytes, factor, v);
   }
 }
