@@ -301,6 +301,16 @@ static void run_linear_scan(const void* given, unsigned long long far) {
   for (i64 i = 0; i < p.lanes + 100; i++) blockIdx.x = (unsigned)i, linear_scan<T>(p);
   blockIdx.x = 0;
 }
+template <class T>
+static void run_rotary_pairs(const void* given, unsigned long long far) {
+  auto p = *(const carnot_cuda_rotary_params*)given;
+  bring_near(p.x, far), bring_near(p.cosines, far), bring_near(p.sines, far);
+  bring_near(p.y, far);
+  for (i64 i = 0; i < p.count + 100; i++) blockIdx.x = (unsigned)i, rotary_pairs<T>(p);
+  blockIdx.x = 0;
+}
+#define HOST_ROTARY_PAIRS(T, DTYPE, unused) \
+  HOST_KERNEL(rotary_pairs_##T, run_rotary_pairs<T>, carnot_cuda_rotary_params)
 #define HOST_LINEAR_SCAN(T, DTYPE, unused) \
   HOST_KERNEL(linear_scan_##T, run_linear_scan<T>, carnot_cuda_linear_scan_params)
 #define HOST_CROSS(SIZE)                                                  \
@@ -856,6 +866,8 @@ static void run_recurrent(const void* given, unsigned long long far) {
 }
 #define HOST_RECURRENT(T, DTYPE, unused) \
   HOST_KERNEL(recurrent_cluster_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)
+#define HOST_RECURRENT_MMA(T, DTYPE, unused) \
+  HOST_KERNEL(recurrent_mma_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)
 #define HOST_STEM(T, X, CHUNKS, QUADS)                                                \
   HOST_KERNEL(conv_stem_##CHUNKS##_##QUADS##_##X##_##T, (run_conv_stem<T, X, QUADS>), \
               carnot_cuda_conv_stem_params)
@@ -895,9 +907,10 @@ static const bool are_known = [] {
   CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG_FP8)
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
-  CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
+  CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, ) CARNOT_CUDA_HALF_TYPES(HOST_RECURRENT_MMA, )
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
+  CARNOT_CUDA_HALF_TYPES(HOST_ROTARY_PAIRS, )
   CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)
   CARNOT_CUDA_FLOAT_TYPES(HOST_LINEAR_SCAN, )
   return true;
