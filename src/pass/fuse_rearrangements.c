@@ -7,7 +7,7 @@
 #include "ops/evaluate.h"
 #include "pass/emit.h"
 
-enum { kMostSteps = 4, kMostNodes = 48, kMostElements = 1 << 23, kMostRows = 1 << 18 };
+enum { kMostSteps = 4, kMostNodes = 48, kMostElements = 1 << 22, kMostRows = 1 << 18 };
 // Kernels that a gather has to replace: one that n results share counts 1/n.
 static const double kLeastSaved = 1.3;
 

@@ -160,7 +160,7 @@ ALL_TYPES = [
     *cases("rotary", rotary, "cuda_gather", [(17, 3, 32, False), (9, 2, 16, True)], MOVES),
     *cases("selected heads", selected_heads, "cuda_gather", [(33, 4, 24)], MOVES),
     *cases("normalized", normalized, "cuda_l2_norm", [(7, 32, 1e-12), (13, 200, 0.3), (5, 3, 1e-6)], ("cuda_reduce",)),
-    *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9)], COPIES),
+    *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9), (104, 5), (64, 50), (8, 9)], COPIES),
 ]
 if "CARNOT_CUDA_TACTICS" in os.environ:  # it names the tactics, so a library's cannot be forced
     LIBRARY = []

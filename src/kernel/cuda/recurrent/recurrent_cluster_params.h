@@ -13,8 +13,8 @@ enum {
 // x [time, batch, input] (batch_first: [batch, time, input]), w [directions, gates * hidden,
 // input], r [.., hidden], bias [directions, 2 * gates * hidden]; all but x, w, r, y may be NULL. A
 // cluster of |blocks| computes |together| sequences of one direction; each block has |units| hidden
-// units and keeps their rows of w and r in shared memory where |resident|. recurrent_mma has a multiple
-// of 16 units, and |splits| warps that share a row's products.
+// units and keeps their rows of w and r in shared memory where |resident|. recurrent_mma has a
+// multiple of 16 units, and |splits| warps that share a row's products.
 typedef struct carnot_cuda_recurrent_cluster_params {
   const void *x, *w, *r, *bias, *h0, *c0;
   void *y, *last_h, *last_c;
