@@ -67,6 +67,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/conv/depthwise_int8.cuh"
 #include "kernel/cuda/conv/depthwise_tile.cuh"
 #include "kernel/cuda/copy/copy_params.h"
+#include "kernel/cuda/copy/strided_copy.cuh"
 #include "kernel/cuda/gemm/gemm_int8_params.h"
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
@@ -309,8 +310,6 @@ static void run_rotary_pairs(const void* given, unsigned long long far) {
   for (i64 i = 0; i < p.count + 100; i++) blockIdx.x = (unsigned)i, rotary_pairs<T>(p);
   blockIdx.x = 0;
 }
-#define HOST_ROTARY_PAIRS(T, DTYPE, unused) \
-  HOST_KERNEL(rotary_pairs_##T, run_rotary_pairs<T>, carnot_cuda_rotary_params)
 #define HOST_LINEAR_SCAN(T, DTYPE, unused) \
   HOST_KERNEL(linear_scan_##T, run_linear_scan<T>, carnot_cuda_linear_scan_params)
 #define HOST_CROSS(SIZE)                                                  \
@@ -764,7 +763,9 @@ static void run_pool_nhwc(const void* given, unsigned long long far) {
   HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)     \
-  HOST_KERNEL(depthwise_pairs_##T, run_depthwise_pairs<T>, carnot_cuda_depthwise_params)
+  HOST_KERNEL(depthwise_pairs_##T, run_depthwise_pairs<T>, carnot_cuda_depthwise_params)    \
+  HOST_KERNEL(recurrent_mma_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)    \
+  HOST_KERNEL(rotary_pairs_##T, run_rotary_pairs<T>, carnot_cuda_rotary_params)
 
 // The packed weight of filter |f| (conv_small_channels.cuh).
 template <class T>
@@ -866,8 +867,6 @@ static void run_recurrent(const void* given, unsigned long long far) {
 }
 #define HOST_RECURRENT(T, DTYPE, unused) \
   HOST_KERNEL(recurrent_cluster_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)
-#define HOST_RECURRENT_MMA(T, DTYPE, unused) \
-  HOST_KERNEL(recurrent_mma_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)
 #define HOST_STEM(T, X, CHUNKS, QUADS)                                                \
   HOST_KERNEL(conv_stem_##CHUNKS##_##QUADS##_##X##_##T, (run_conv_stem<T, X, QUADS>), \
               carnot_cuda_conv_stem_params)
@@ -907,10 +906,9 @@ static const bool are_known = [] {
   CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG_FP8)
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)
   CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
-  CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, ) CARNOT_CUDA_HALF_TYPES(HOST_RECURRENT_MMA, )
+  CARNOT_CUDA_FLOAT_TYPES(HOST_RECURRENT, )
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
-  CARNOT_CUDA_HALF_TYPES(HOST_ROTARY_PAIRS, )
   CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)
   CARNOT_CUDA_FLOAT_TYPES(HOST_LINEAR_SCAN, )
   return true;
@@ -934,6 +932,23 @@ static void run_copy(const void* given, unsigned long long far) {
     ((T*)p.y)[to] = ((const T*)p.x)[from];
   }
 }
+template <bool FROM>
+static void run_transpose_eights(const void* given, unsigned long long far) {
+  auto p = *(const carnot_cuda_copy_params*)given;
+  bring_near(p.x, far), bring_near(p.y, far);
+  for (i64 i = 0; i < p.dims[0] * p.dims[FROM ? 2 : 1] + 100; i++)
+    blockIdx.x = (unsigned)i, transpose_eights<FROM>(p);
+  blockIdx.x = 0;
+}
+static const bool are_known_eights =
+    kernels()
+        .insert({"transpose_from_eights",
+                 {run_transpose_eights<true>, sizeof(carnot_cuda_copy_params)}})
+        .second &&
+    kernels()
+        .insert(
+            {"transpose_to_eights", {run_transpose_eights<false>, sizeof(carnot_cuda_copy_params)}})
+        .second;
 template <class T>
 static void run_concat(const void* given, unsigned long long far) {
   carnot_cuda_concat_params p;

@@ -27,6 +27,7 @@ from networks import (
     patches,
     pooled,
     reduced,
+    reduced_product,
     rotary,
     selected_heads,
     shifted_windows,
@@ -161,6 +162,12 @@ ALL_TYPES = [
     *cases("selected heads", selected_heads, "cuda_gather", [(33, 4, 24)], MOVES),
     *cases("normalized", normalized, "cuda_l2_norm", [(7, 32, 1e-12), (13, 200, 0.3), (5, 3, 1e-6)], ("cuda_reduce",)),
     *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9), (104, 5), (64, 50), (8, 9)], COPIES),
+    *cases(
+        "columns of a product",
+        reduced_product,
+        "cuda_reduce",
+        [("ReduceL2", 2, 300, 160), ("ReduceSumSquare", 3, 37, 24), ("ReduceL2", 1, 9, 33), ("ReduceL1", 2, 70, 40)],
+    ),
 ]
 if "CARNOT_CUDA_TACTICS" in os.environ:  # it names the tactics, so a library's cannot be forced
     LIBRARY = []
