@@ -148,6 +148,9 @@ enum {
   // Kernels may read input 0 and write the only result as quantized bytes: a dequantize node before
   // it and a quantize node behind it join its region where a kernel of the target takes them.
   CARNOT_TRAIT_BYTE_ENDS = 1024,
+  // Products of weights with an input and with a state that each step passes on. Gains from FP16
+  // and BF16 operands; kernels keep sums, and the state that a unit adds to, in FP32.
+  CARNOT_TRAIT_RECURRENCE = 2048,
 };
 
 // For carnot_op_row.sized_by: element values of inputs from |i| on may decide output sizes.

@@ -42,6 +42,7 @@ const carnot_op_row carnot_op_gru = {
     .min_outputs = 0,
     .max_outputs = 2,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_RECURRENCE,
     .infer = infer_gru,
     .reference = run_gru,
     .source = "ONNX GRU-22",

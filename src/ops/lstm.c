@@ -62,6 +62,7 @@ const carnot_op_row carnot_op_lstm = {
     .min_outputs = 0,
     .max_outputs = 3,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_RECURRENCE,
     .infer = infer_lstm,
     .reference = run_lstm,
     .source = "ONNX LSTM-22",

@@ -27,6 +27,7 @@ const carnot_op_row carnot_op_rnn = {
     .min_outputs = 0,
     .max_outputs = 2,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_RECURRENCE,
     .infer = infer_rnn,
     .reference = run_rnn,
     .source = "ONNX RNN-22",

@@ -2,7 +2,8 @@
 //   a' = cos*a - sin*b;  b' = sin*a + cos*b
 // X [B,H,T,d], or [B,T,H*d] with num_heads. The first |rotary_embedding_dim| elements r of a head
 // turn (0: all d), the rest stay; pairs are (i, i + r/2), with |interleaved| (2i, 2i+1). cos and
-// sin [P,r/2], taken at position_ids [B,T], or [B,T,r/2] without them. Computed in double.
+// sin [P,r/2], taken at position_ids [B,T], or [B,T,r/2] without them; [1,T,r/2] serves the whole
+// batch. Computed in double.
 #include "ops/util.h"
 
 static carnot_status* infer_rotary(carnot_infer* infer) {
@@ -47,13 +48,14 @@ static carnot_status* read_rows(const carnot_call* call, const rotary* r, int64_
                INVALID_MODEL, "the last dimension of the caches is %lld; %lld is required",
                (long long)(cos_cache->rank ? cos_cache->dims[cos_cache->rank - 1] : 0),
                (long long)half);
-  CARNOT_CHECK(ids ? carnot_tensor_count(ids) == r->batch * r->time : rows == r->batch * r->time,
+  CARNOT_CHECK(ids ? carnot_tensor_count(ids) == r->batch * r->time
+                   : rows == r->batch * r->time || rows == r->time,
                INVALID_MODEL, "%lld positions for %lld batches of %lld",
                (long long)(ids ? carnot_tensor_count(ids) : rows), (long long)r->batch,
                (long long)r->time);
   CARNOT_TRY(carnot_call_array(call, r->batch * r->time, sizeof(int64_t), &list));
   for (int64_t i = 0; i < r->batch * r->time; i++) {
-    list[i] = ids ? carnot_load_i64(ids->dtype, ids->data, (size_t)i) : i;
+    list[i] = ids ? carnot_load_i64(ids->dtype, ids->data, (size_t)i) : i % rows;
     CARNOT_CHECK(list[i] >= 0 && list[i] < rows, INVALID_ARGUMENT,
                  "position %lld is outside [0, %lld)", (long long)list[i], (long long)rows);
   }

@@ -1,6 +1,7 @@
 // Stores FP32 layers as FP16 or BF16 on an accelerator, where the configuration or the layer's
-// requested precision allows it: contractions, norms of images, and layers behind them whose
-// results stay in the range of their operands (traits of ir/op.h, column range of base/fn.def).
+// requested precision allows it: contractions, recurrent layers, norms of images, and layers behind
+// them whose results stay in the range of their operands (traits of ir/op.h, column range of
+// base/fn.def).
 // Kernels accumulate in FP32. Inputs and results of the network keep their types, as do layers for
 // which FP32 was requested, constants that FP16 cannot hold, and contractions of quantized operands
 // that a kernel computes in integers. Those of FP8 operands get results in half precision.
@@ -126,6 +127,7 @@ static bool gains(const narrower* n, const carnot_node* node) {
   unsigned traits = carnot_node_row(node)->traits;
   // Only kernels of half precision share the statistics of an image among blocks.
   if (node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM) return true;
+  if (traits & CARNOT_TRAIT_RECURRENCE) return true;
   if (traits & CARNOT_TRAIT_CONTRACTION)
     return !is_constant_input(node, 0) || !is_constant_input(node, 1);
   bool keeps_range =
@@ -145,7 +147,9 @@ static carnot_dtype type_for(const narrower* n, const carnot_node* node) {
       return CARNOT_DTYPE_INVALID;
   for (int i = 0; i < node->output_count; i++) {
     const carnot_value* value = node->outputs[i];
-    if (i > 0 && is_f32(value) && node->op != CARNOT_OP_SPLIT) return CARNOT_DTYPE_INVALID;
+    if (i > 0 && is_f32(value) && node->op != CARNOT_OP_SPLIT &&
+        !carnot_op_has_trait(node->op, CARNOT_TRAIT_RECURRENCE))
+      return CARNOT_DTYPE_INVALID;
     if (value && value->forced_dtype && value->forced_dtype != to) return CARNOT_DTYPE_INVALID;
   }
   return is_f32(node->outputs[0]) || carnot_node_is_fn(node, CARNOT_FN_IS_NAN)

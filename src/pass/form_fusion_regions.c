@@ -269,6 +269,20 @@ static carnot_status* visit_shuffles(carnot_block* block, void* user) {
   return NULL;
 }
 
+// Reductions that read half precision and give float32, where a kernel takes the cast along.
+static carnot_status* visit_reductions(carnot_block* block, void* user) {
+  for (carnot_node *node = block->first, *next; node; node = next) {
+    next = node->next;
+    if (node->op != CARNOT_OP_REDUCE) continue;
+    carnot_node* cast = carnot_only_producer(node->inputs[0]);
+    carnot_node* nodes[2] = {cast, node};
+    if (cast && cast->op == CARNOT_OP_CAST && cast->block == block &&
+        carnot_pass_accepts(user, nodes, 2))
+      CARNOT_TRY(carnot_fuse(nodes, 2, NULL));
+  }
+  return NULL;
+}
+
 // Between quantized values, from the last node on, so that a tree is whole.
 static carnot_status* visit_quantized(carnot_block* block, void* user) {
   for (carnot_node *node = block->last, *previous; node; node = previous) {
@@ -294,5 +308,6 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
   CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, &given));
   CARNOT_TRY(carnot_each_block(graph->main, visit_quantized, &given));
   if (options->device) CARNOT_TRY(carnot_each_block(graph->main, visit_shuffles, &given));
+  if (options->device) CARNOT_TRY(carnot_each_block(graph->main, visit_reductions, &given));
   return carnot_each_block(graph->main, visit_chains, &c);
 }

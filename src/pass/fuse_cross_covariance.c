@@ -11,25 +11,11 @@ enum { kRank = 4, kLeastHeads = 32 };  // of all batches
 // |value| is element |index| of the first axis of a transposed [B,N,3,H,D]: that tensor.
 static carnot_value* packed_of(const carnot_value* value, int64_t index) {
   static const int64_t kTurn[] = {2, 0, 3, 4, 1};
-  int64_t at = -1, axis = 0;
-  carnot_node* node = carnot_only_producer(value);
-  if (node && node->op == CARNOT_OP_GATHER) {
-    axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
-    if (node->inputs[1]->type.rank != 0 || carnot_value_ints(node->inputs[1], &at, 1) != 1)
-      return NULL;
-  } else if (node && node->op == CARNOT_OP_SQUEEZE) {
-    node = carnot_only_producer(node->inputs[0]);
-    if (!node || node->op != CARNOT_OP_SLICE || node->input_count != 4 ||
-        carnot_value_ints(node->inputs[1], &at, 1) != 1 ||
-        carnot_value_ints(node->inputs[3], &axis, 1) != 1 ||
-        !carnot_sym_is(node->outputs[0]->type.dims[0], 1))
-      return NULL;
-  }
-  if (at != index || axis != 0) return NULL;
-  const carnot_node* turn = node->inputs[0]->producer;
-  return carnot_has_perm(turn, kTurn, 5) && carnot_sym_is(turn->inputs[0]->type.dims[2], 3)
-             ? turn->inputs[0]
-             : NULL;
+  int64_t at;
+  const carnot_value* from = carnot_only_producer(value) ? carnot_element_of(value, &at) : NULL;
+  if (!from || at != index || !carnot_has_perm(from->producer, kTurn, 5)) return NULL;
+  carnot_value* packed = from->producer->inputs[0];
+  return carnot_sym_is(packed->type.dims[2], 3) ? packed : NULL;
 }
 
 // Heads of all batches of [B,N,3,H,D].

@@ -39,18 +39,9 @@ static bool has_equal_halves(const carnot_value* value) {
 
 // |value| is elements [first, last) of the last axis of |x|.
 static bool is_part(const carnot_value* value, const carnot_value* x, int64_t first, int64_t last) {
-  const carnot_node* node = value->producer;
-  int64_t start, end, axis, step = 1;
-  if (!node || node->op != CARNOT_OP_SLICE || node->inputs[0] != x || node->input_count < 4 ||
-      carnot_value_ints(node->inputs[1], &start, 1) != 1 ||
-      carnot_value_ints(node->inputs[2], &end, 1) != 1 ||
-      carnot_value_ints(node->inputs[3], &axis, 1) != 1 ||
-      (node->input_count > 4 && node->inputs[4] &&
-       carnot_value_ints(node->inputs[4], &step, 1) != 1))
-    return false;
-  const int64_t size = x->type.dims[3].bits;
-  return step == 1 && (axis == 3 || axis == -1) && start == first &&
-         (end > size ? size : end) == last;
+  carnot_slice s;
+  return carnot_read_slice(value, &s) && s.from == x && s.axis == 3 && s.step == 1 &&
+         s.start == first && s.end == last;
 }
 
 // |value| is concat(-x[half..], x[..half]).

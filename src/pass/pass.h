@@ -122,6 +122,10 @@ carnot_status* carnot_pass_fuse_attention(carnot_graph* graph,
 // Recognises the rotary embedding of heads from its parts (CPU).
 carnot_status* carnot_pass_fuse_rotary(carnot_graph* graph,
                                        const carnot_pass_options* options) CARNOT_MUST_USE;
+// Rotary embedding of the heads of a packed projection -> RotaryEmbedding of its rows
+// (accelerator).
+carnot_status* carnot_pass_fuse_packed_rotary(carnot_graph* graph,
+                                              const carnot_pass_options* options) CARNOT_MUST_USE;
 // Recognises attention over caches, or over heads that queries share, from its parts (CPU).
 carnot_status* carnot_pass_compose_attention(carnot_graph* graph,
                                              const carnot_pass_options* options) CARNOT_MUST_USE;
@@ -218,6 +222,17 @@ carnot_node* carnot_only_user(const carnot_value* value);
 carnot_node* carnot_only_producer(const carnot_value* value);
 // True for a transpose by |perm| [rank]. |node| may be NULL.
 bool carnot_has_perm(const carnot_node* node, const int64_t* perm, size_t rank);
+// Elements [start, end) of a known axis, each |step|th.
+typedef struct carnot_slice {
+  carnot_value* from;
+  int64_t axis, start, end, step;
+} carnot_slice;
+// True where |value| (may be NULL) is a slice along one axis of known size, from front to back by
+// constant positions.
+bool carnot_read_slice(const carnot_value* value, carnot_slice* out);
+// The tensor of whose first axis |value| is one element, *out_index, by Gather or by Slice and
+// Squeeze; else NULL.
+carnot_value* carnot_element_of(const carnot_value* value, int64_t* out_index);
 // A tensor whose rank is known.
 static inline bool carnot_is_ranked(const carnot_value* value) {
   return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0;

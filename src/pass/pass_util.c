@@ -23,6 +23,47 @@ bool carnot_has_perm(const carnot_node* node, const int64_t* perm, size_t rank) 
   return own && count == rank && memcmp(own, perm, rank * sizeof(*perm)) == 0;
 }
 
+bool carnot_read_slice(const carnot_value* value, carnot_slice* out) {
+  const carnot_node* node = value ? value->producer : NULL;
+  out->step = 1;
+  if (!node || node->op != CARNOT_OP_SLICE || node->input_count < 4 || !node->inputs[3] ||
+      carnot_value_ints(node->inputs[1], &out->start, 1) != 1 ||
+      carnot_value_ints(node->inputs[2], &out->end, 1) != 1 ||
+      carnot_value_ints(node->inputs[3], &out->axis, 1) != 1 ||
+      (node->input_count > 4 && node->inputs[4] &&
+       carnot_value_ints(node->inputs[4], &out->step, 1) != 1))
+    return false;
+  out->from = node->inputs[0];
+  const carnot_type* t = &out->from->type;
+  if (t->rank < 1) return false;
+  if (out->axis < 0) out->axis += t->rank;
+  if (out->axis < 0 || out->axis >= t->rank || !carnot_sym_is_const(t->dims[out->axis]))
+    return false;
+  const int64_t size = t->dims[out->axis].bits;
+  if (out->end > size) out->end = size;
+  return out->start >= 0 && out->end >= 0 && out->step > 0;
+}
+
+carnot_value* carnot_element_of(const carnot_value* value, int64_t* out_index) {
+  const carnot_node* node = value ? value->producer : NULL;
+  if (!node || !carnot_is_ranked(value)) return NULL;
+  if (node->op == CARNOT_OP_GATHER) {
+    const bool first = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis") == 0;
+    return first && node->inputs[1]->type.rank == 0 &&
+                   carnot_value_ints(node->inputs[1], out_index, 1) == 1
+               ? node->inputs[0]
+               : NULL;
+  }
+  carnot_slice slice;
+  if (node->op != CARNOT_OP_SQUEEZE || !carnot_read_slice(node->inputs[0], &slice) || slice.axis ||
+      slice.end != slice.start + 1 || slice.from->type.rank != value->type.rank + 1)
+    return NULL;
+  for (int d = 0; d < value->type.rank; d++)
+    if (!carnot_sym_same(value->type.dims[d], slice.from->type.dims[d + 1])) return NULL;
+  *out_index = slice.start;
+  return slice.from;
+}
+
 bool carnot_same_dims(const carnot_type* a, const carnot_type* b) {
   if (a->kind != CARNOT_VALUE_TENSOR || b->kind != a->kind || a->rank != b->rank || a->rank < 0)
     return false;

@@ -68,6 +68,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/conv/depthwise_int8.cuh"
 #include "kernel/cuda/conv/depthwise_tile.cuh"
 #include "kernel/cuda/copy/copy_params.h"
+#include "kernel/cuda/copy/strided_copy.cuh"
 #include "kernel/cuda/gemm/gemm_int8_params.h"
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
@@ -318,6 +319,14 @@ static void run_linear_scan(const void* given, unsigned long long far) {
   bring_near(p.initial, far);
   bring_near(p.y, far);
   for (i64 i = 0; i < p.lanes + 100; i++) blockIdx.x = (unsigned)i, linear_scan<T>(p);
+  blockIdx.x = 0;
+}
+template <class T>
+static void run_rotary_pairs(const void* given, unsigned long long far) {
+  auto p = *(const carnot_cuda_rotary_params*)given;
+  bring_near(p.x, far), bring_near(p.cosines, far), bring_near(p.sines, far);
+  bring_near(p.y, far);
+  for (i64 i = 0; i < p.count + 100; i++) blockIdx.x = (unsigned)i, rotary_pairs<T>(p);
   blockIdx.x = 0;
 }
 #define HOST_LINEAR_SCAN(T, DTYPE, unused) \
@@ -788,7 +797,9 @@ static void run_pool_nhwc(const void* given, unsigned long long far) {
   HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)     \
-  HOST_KERNEL(depthwise_pairs_##T, run_depthwise_pairs<T>, carnot_cuda_depthwise_params)
+  HOST_KERNEL(depthwise_pairs_##T, run_depthwise_pairs<T>, carnot_cuda_depthwise_params)    \
+  HOST_KERNEL(recurrent_mma_##T, run_recurrent<T>, carnot_cuda_recurrent_cluster_params)    \
+  HOST_KERNEL(rotary_pairs_##T, run_rotary_pairs<T>, carnot_cuda_rotary_params)
 
 // The packed weight of filter |f| (conv_small_channels.cuh).
 template <class T>
@@ -964,6 +975,23 @@ static void run_copy(const void* given, unsigned long long far) {
     ((T*)p.y)[to] = ((const T*)p.x)[from];
   }
 }
+template <bool FROM>
+static void run_transpose_eights(const void* given, unsigned long long far) {
+  auto p = *(const carnot_cuda_copy_params*)given;
+  bring_near(p.x, far), bring_near(p.y, far);
+  for (i64 i = 0; i < p.dims[0] * p.dims[FROM ? 2 : 1] + 100; i++)
+    blockIdx.x = (unsigned)i, transpose_eights<FROM>(p);
+  blockIdx.x = 0;
+}
+static const bool are_known_eights =
+    kernels()
+        .insert({"transpose_from_eights",
+                 {run_transpose_eights<true>, sizeof(carnot_cuda_copy_params)}})
+        .second &&
+    kernels()
+        .insert(
+            {"transpose_to_eights", {run_transpose_eights<false>, sizeof(carnot_cuda_copy_params)}})
+        .second;
 template <class T>
 static void run_concat(const void* given, unsigned long long far) {
   carnot_cuda_concat_params p;

@@ -281,6 +281,13 @@ def reduced(op: str, dims: list[int], axis: int) -> onnx.ModelProto:
     return net.model(net.add(op, "x", net.constant(np.array([axis])), keepdims=0))
 
 
+def reduced_product(op: str, batch: int, rows: int, columns: int) -> onnx.ModelProto:
+    """The columns of a product, which half precision stores; their sums of squares may be beyond it."""
+    net = Net(x=[batch, rows, 24])
+    y = net.add("MatMul", "x", net.weight(24, columns, scale=24**-0.5))
+    return net.model(net.add(op, y, net.constant(np.array([1])), keepdims=1))
+
+
 def windows(op: str, channels: int, side: int, **attributes: object) -> onnx.ModelProto:
     net = Net(x=[2, 3, side, side + 2])
     y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))

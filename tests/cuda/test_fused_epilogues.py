@@ -27,6 +27,7 @@ from networks import (
     patches,
     pooled,
     reduced,
+    reduced_product,
     rotary,
     selected_heads,
     shifted_windows,
@@ -101,8 +102,6 @@ HALF = [
     ),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM),
     Case("group norm of 36 channels", functools.partial(group_norm, 2, 36, 3, 1, False), "cuda_norm"),
-    *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
-    *cases("depthwise sequence", depthwise_sequence, "cuda_depthwise", DEPTHWISE_SEQUENCES),
     *cases("branches", branches, "cuda_", [(24, 3, 1, 1, 9), (16, 5, 2, 1, 12), (32, 5, 1, 32, 11)], ("cuda_pointwise_",)),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM_CLUSTER),
     *cases("squeeze", squeezed, "cuda_squeeze_excite", SQUEEZE),
@@ -162,7 +161,13 @@ ALL_TYPES = [
     *cases("rotary", rotary, "cuda_gather", [(17, 3, 32, False), (9, 2, 16, True)], MOVES),
     *cases("selected heads", selected_heads, "cuda_gather", [(33, 4, 24)], MOVES),
     *cases("normalized", normalized, "cuda_l2_norm", [(7, 32, 1e-12), (13, 200, 0.3), (5, 3, 1e-6)], ("cuda_reduce",)),
-    *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9)], COPIES),
+    *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9), (104, 5), (64, 50), (8, 9)], COPIES),
+    *cases(
+        "columns of a product",
+        reduced_product,
+        "cuda_reduce",
+        [("ReduceL2", 2, 300, 160), ("ReduceSumSquare", 3, 37, 24), ("ReduceL2", 1, 9, 33), ("ReduceL1", 2, 70, 40)],
+    ),
 ]
 if "CARNOT_CUDA_TACTICS" in os.environ:  # it names the tactics, so a library's cannot be forced
     LIBRARY = []
@@ -202,12 +207,15 @@ def test_library(device: Device, case: Case, precision: str) -> str:
 @pytest.mark.parametrize(
     "case",
     [
+        *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
+        *cases("depthwise sequence", depthwise_sequence, "cuda_depthwise", DEPTHWISE_SEQUENCES),
         *cases("depthwise tiles", depthwise, "cuda_depthwise_tile", DEPTHWISE_TILES),
         *cases("depthwise tiles of a sequence", depthwise_sequence, "cuda_depthwise_tile", DEPTHWISE_SEQUENCES),
     ],
     ids=name_of,
 )
-def test_depthwise_tiles(device: Device, case: Case, precision: str) -> str:
+def test_depthwise(device: Device, case: Case, precision: str) -> str:
+    """With the named tactic alone: of pictures this small any tactic may win the race."""
     return check(device, case, precision, CARNOT_CUDA_TACTICS=case.tactic)
 
 

@@ -1,12 +1,13 @@
-"""LSTM, GRU and RNN by clusters, against ONNX Runtime in float32."""
+"""LSTM, GRU and RNN by clusters, in float32 and on tensor cores in 16 bits, against ONNX Runtime in float32."""
 
 import numpy as np
 import onnx
 import pytest
-from harness import LIMITS, Device, compare
+from harness import HALF_TYPES, LIMITS, Device, compare
 from net import Net
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+WIDE = ("LSTM", 3, 2, 1024, 1024, "forward")  # weights beyond the shared memory of a cluster
 LAYERS = [  # steps, sequences, inputs, hidden units, direction
     ("LSTM", 9, 2, 16, 24, "forward"),
     ("GRU", 7, 1, 80, 256, "bidirectional"),
@@ -14,7 +15,10 @@ LAYERS = [  # steps, sequences, inputs, hidden units, direction
     ("LSTM", 11, 5, 40, 96, "bidirectional"),
     ("RNN", 6, 2, 20, 33, "bidirectional"),
     ("LSTM", 4, 17, 64, 512, "forward"),
-    ("LSTM", 3, 2, 1024, 1024, "forward"),
+    ("GRU", 12, 8, 512, 256, "bidirectional"),
+    ("RNN", 5, 9, 24, 320, "reverse"),
+    ("GRU", 4, 3, 600, 40, "forward"),
+    WIDE,
     ("GRU", 3, 1, 8, 3, "forward"),
 ]
 
@@ -33,11 +37,14 @@ def network(op: str, steps: int, batch: int, inputs: int, hidden: int, direction
 
 
 @pytest.mark.concurrent
+@pytest.mark.parametrize("precision", ["float32", *HALF_TYPES])
 @pytest.mark.parametrize("given", [False, True], ids=["from zero", "from a state"])
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
-def test_recurrent(device: Device, layer: tuple, given: bool) -> str:
-    error, profile = compare(device, network(*layer, given), "float32")
+def test_recurrent(device: Device, layer: tuple, given: bool, precision: str) -> str:
+    fits = layer != WIDE
+    tactic = "cuda_recurrent_mma" if precision in HALF_TYPES and fits else "cuda_recurrent_cluster"
+    error, profile = compare(device, network(*layer, given), precision, CARNOT_CUDA_TACTICS=tactic)
     line = f"{layer}: relative L2 {error:.1e}"
-    assert error <= LIMITS["float32"], f"{line}: {profile[-1500:]}"
-    assert "cuda_recurrent_cluster" in profile, f"{line}: {profile[-1500:]}"
+    assert error <= LIMITS[precision], f"{line}: {profile[-1500:]}"
+    assert tactic in profile, f"{line}: {profile[-1500:]}"
     return line

@@ -1,4 +1,4 @@
-// Strided copies: axes joined, elements widened, transposes as tiles.
+// Strided copies: axes joined, elements widened, transposes as tiles or by vectors of eight.
 #include "backend/cuda/copy/strided_copy.h"
 
 #include <string.h>
@@ -70,7 +70,19 @@ static bool is_swap(const walk* w, carnot_cuda_strided_copy* out) {
   return out->grid[1] <= 65535 && out->grid[2] <= 65535;
 }
 
-static const carnot_cuda_kernel_id kTranspose[] = CARNOT_CUDA_BY_BYTES(transpose);
+// The kernel of a swap: eight 16-bit elements of an axis that lie in a row are one vector.
+static carnot_cuda_kernel_id swap_kernel(carnot_cuda_strided_copy* s, int bytes) {
+  static const carnot_cuda_kernel_id kTranspose[] = CARNOT_CUDA_BY_BYTES(transpose);
+  const carnot_cuda_copy_params* p = &s->params;
+  const bool is_wide = bytes == 2 && s->src_offset % 16 == 0 && s->dst_offset % 16 == 0,
+             from = is_wide && p->dims[1] == 8 && (p->src[0] | p->src[2]) % 8 == 0,
+             to = is_wide && p->dims[2] == 8 && (p->dst[0] | p->dst[1]) % 8 == 0;
+  if (!from && !to) return kTranspose[bytes];
+  s->grid[0] = carnot_ceildiv(p->dims[0] * p->dims[from ? 2 : 1], CARNOT_CUDA_THREADS);
+  s->grid[1] = s->grid[2] = 1;
+  return from ? CARNOT_CUDA_KERNEL_transpose_from_eights : CARNOT_CUDA_KERNEL_transpose_to_eights;
+}
+
 static const carnot_cuda_kernel_id kCopy[] = CARNOT_CUDA_BY_BYTES(copy);
 
 carnot_status* carnot_cuda_strided_copy_make(const carnot_step_view* step, int rank,
@@ -90,7 +102,7 @@ carnot_status* carnot_cuda_strided_copy_make(const carnot_step_view* step, int r
   sort(&w);
   collapse(&w);
   if (is_swap(&w, out))
-    return carnot_cuda_kernel(carnot_cuda_of_step(step), kTranspose[bytes], &out->function);
+    return carnot_cuda_kernel(carnot_cuda_of_step(step), swap_kernel(out, bytes), &out->function);
   *out = (carnot_cuda_strided_copy){.src_offset = src_offset * bytes,
                                     .dst_offset = dst_offset * bytes};
   bytes = widen(&w, bytes, out->src_offset, out->dst_offset);

@@ -2,13 +2,16 @@
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/norm/norm_params.h"
 
-enum { kThreads = 128, kRowsOfBlock = kThreads / 32 };
+enum { kThreads = 128, kShort = 32 };  // elements of a row for which eight lanes do
 
 static const carnot_cuda_kernel_id kL2Norm[CARNOT_DTYPE_COUNT] = {
-    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, l2_norm)};
+    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, l2_norm_32)};
+static const carnot_cuda_kernel_id kL2NormShort[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, l2_norm_8)};
 
 typedef struct l2_norm_state {
   CUfunction function;
+  int lanes;
   carnot_cuda_l2_norm_params params;
 } l2_norm_state;
 _Static_assert(sizeof(l2_norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -44,10 +47,12 @@ static carnot_status* l2_norm_configure(const carnot_step_view* step, const carn
                    carnot_dims_count(outputs[0].dims, outputs[0].rank) == count,
                INVALID_MODEL, "the step does not divide rows of floats by their norm");
   l2_norm_state* s = state;
-  *s = (l2_norm_state){.params = {.size = x->dims[axis],
+  *s = (l2_norm_state){.lanes = x->dims[axis] <= kShort ? 8 : 32,
+                       .params = {.size = x->dims[axis],
                                   .count = count / carnot_max_i64(1, x->dims[axis]),
                                   .eps = (float)carnot_attr_float(a.row, a.attrs, "epsilon")}};
-  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kL2Norm, x->format.dtype, &s->function);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), s->lanes == 8 ? kL2NormShort : kL2Norm,
+                                x->format.dtype, &s->function);
 }
 
 static carnot_status* l2_norm_run(const carnot_step_view* step, void* state,
@@ -56,7 +61,7 @@ static carnot_status* l2_norm_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   l2_norm_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {carnot_ceildiv(s->params.count, kRowsOfBlock), 1, 1};
+  const int64_t grid[3] = {carnot_ceildiv(s->params.count, kThreads / s->lanes), 1, 1};
   return grid[0] ? carnot_cuda_launch(step, s->function, grid, kThreads, &s->params) : NULL;
 }
 

@@ -16,11 +16,17 @@ static const carnot_cuda_kernel_id kNormWarp[4][CARNOT_DTYPE_COUNT] = {
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_4)},
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_8)}};
 
+// By the lanes of a row, of one vector each.
+static const carnot_cuda_kernel_id kNormLanes[2][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_lanes_8)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_lanes_16)}};
+
 typedef struct norm_state {
   CUfunction function;
   carnot_cuda_norm_params params;
   int64_t groups;
-  bool by_warp;  // four rows per block
+  bool by_warp;
+  int lanes;  // by warp: of a row
   carnot_cuda_chain_state chain;
 } norm_state;
 _Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -233,10 +239,13 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
                "rows of %lld elements that are quantized, or operands at odd addresses",
                (long long)e.size);
   s->params.count = s->groups;
+  s->lanes = e.size <= 64 ? 8 : e.size <= 128 ? 16 : 32;
   int pieces = e.size <= 256 ? 0 : e.size <= 768 ? 1 : e.size <= 1024 ? 2 : 3;
-  CARNOT_TRY(carnot_cuda_kernel_for(carnot_cuda_of_step(step),
-                                    s->by_warp ? kNormWarp[pieces] : kNorm, x->format.dtype,
-                                    &s->function));
+  const carnot_cuda_kernel_id* kernels = !s->by_warp      ? kNorm
+                                         : s->lanes == 32 ? kNormWarp[pieces]
+                                                          : kNormLanes[s->lanes / 16];
+  CARNOT_TRY(
+      carnot_cuda_kernel_for(carnot_cuda_of_step(step), kernels, x->format.dtype, &s->function));
   if (step->region->node_count == 1 || s->params.bytes.type) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
@@ -268,7 +277,8 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
   }
   // One warp per block while there are few rows.
   int64_t warps = s->groups > 4096 ? 4 : 1;
-  const int64_t grid[3] = {s->by_warp ? carnot_ceildiv(s->groups, warps) : s->groups, 1, 1};
+  const int64_t rows = s->by_warp ? warps * (32 / s->lanes) : 1,
+                grid[3] = {carnot_ceildiv(s->groups, rows), 1, 1};
   unsigned threads = s->by_warp ? 32 * (unsigned)warps : carnot_cuda_row_threads(s->params.size);
   CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, threads, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);

@@ -1,16 +1,10 @@
 // LSTM, GRU and RNN by thread-block clusters that keep the weights in shared memory.
 #include "backend/cuda/common/generic.h"
 #include "backend/cuda/recurrent/recurrent.h"
-#include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 
 enum { kLeastUnits = 4, kMostTogether = 8 };
 
-typedef struct cluster_state {
-  CUfunction function;
-  size_t shared_bytes;
-  carnot_cuda_recurrent_cluster_params params;
-} cluster_state;
-_Static_assert(sizeof(cluster_state) <= CARNOT_STATE_BYTES, "the state has its size");
+typedef carnot_cuda_recurrent_state cluster_state;
 
 static const carnot_cuda_kernel_id kKernels[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, recurrent_cluster)};
@@ -18,7 +12,8 @@ static const carnot_cuda_kernel_id kKernels[CARNOT_DTYPE_COUNT] = {
 // Inputs of the operators.
 enum { kLengths = 4, kInitialH, kInitialC, kPeepholes };
 
-static const char* cluster_reject(carnot_problem* problem, char* reason, size_t size) {
+const char* carnot_cuda_recurrent_cluster_reject(carnot_problem* problem, char* reason,
+                                                 size_t size) {
   const char* why = carnot_cuda_recurrent_reject(problem, reason, size);
   if (why) return why;
   const carnot_plan_node* node = &problem->region->nodes[0];
@@ -103,36 +98,47 @@ static carnot_status* share_out(carnot_cuda* cuda, cluster_state* s, int element
   return NULL;
 }
 
-static carnot_status* cluster_configure(const carnot_step_view* step, const carnot_operand* inputs,
-                                        const carnot_operand* outputs, void* state,
-                                        size_t* out_workspace_bytes) {
-  cluster_state* s = state;
+carnot_status* carnot_cuda_recurrent_cluster_params_of(const carnot_step_view* step,
+                                                       const carnot_operand* inputs,
+                                                       const carnot_operand* outputs,
+                                                       carnot_cuda_recurrent_cluster_params* out) {
   carnot_cuda_recurrent_params g;
-  *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_cuda_recurrent_geometry(step, inputs, outputs, &g));
   CARNOT_CHECK(g.time <= INT32_MAX && g.batch <= UINT16_MAX && g.input <= INT32_MAX / 64 &&
                    g.hidden <= INT32_MAX / 64,
                UNSUPPORTED, "%lld steps of %lld sequences", g.time, g.batch);
-  *s = (cluster_state){.params = {.time = (int)g.time,
-                                  .batch = (int)g.batch,
-                                  .input = (int)g.input,
-                                  .hidden = (int)g.hidden,
-                                  .gates = g.gates,
-                                  .directions = g.directions,
-                                  .batch_first = g.batch_first,
-                                  .reverse = g.reverse,
-                                  .input_forget = g.gates == 4 && g.flag,
-                                  .input_pitch = (int)carnot_align_up((size_t)g.input, 8),
-                                  .hidden_pitch = (int)carnot_align_up((size_t)g.hidden, 8)}};
+  *out = (carnot_cuda_recurrent_cluster_params){.time = (int)g.time,
+                                                .batch = (int)g.batch,
+                                                .input = (int)g.input,
+                                                .hidden = (int)g.hidden,
+                                                .gates = g.gates,
+                                                .directions = g.directions,
+                                                .batch_first = g.batch_first,
+                                                .reverse = g.reverse,
+                                                .input_forget = g.gates == 4 && g.flag};
+  return NULL;
+}
+
+static carnot_status* cluster_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
+  cluster_state* s = state;
+  carnot_cuda_recurrent_cluster_params* p = &s->params;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_cuda_recurrent_cluster_params_of(step, inputs, outputs, p));
+  s->threads = CARNOT_CUDA_RECURRENT_THREADS;
+  p->input_pitch = (int)carnot_align_up((size_t)p->input, 8);
+  p->hidden_pitch = (int)carnot_align_up((size_t)p->hidden, 8);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_TRY(carnot_cuda_kernel_for(cuda, kKernels, inputs[0].format.dtype, &s->function));
   CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->function));
   return share_out(cuda, s, carnot_cuda_bytes(&inputs[0]));
 }
 
-static carnot_status* cluster_run(const carnot_step_view* step, void* state,
-                                  const carnot_operand* inputs, const carnot_operand* outputs,
-                                  void* workspace, carnot_executor* executor) {
+carnot_status* carnot_cuda_recurrent_cluster_run(const carnot_step_view* step, void* state,
+                                                 const carnot_operand* inputs,
+                                                 const carnot_operand* outputs, void* workspace,
+                                                 carnot_executor* executor) {
   (void)workspace, (void)executor;
   cluster_state* s = state;
   carnot_cuda_recurrent_cluster_params* p = &s->params;
@@ -145,14 +151,14 @@ static carnot_status* cluster_run(const carnot_step_view* step, void* state,
   p->last_c = carnot_cuda_output(step, outputs, 2)->data;
   const int64_t grid[3] = {p->blocks, p->directions, carnot_ceildiv(p->batch, p->together)},
                 cluster[3] = {p->blocks, 1, 1};
-  return carnot_cuda_launch_clusters(step, s->function, grid, CARNOT_CUDA_RECURRENT_THREADS,
-                                     cluster, s->shared_bytes, p);
+  return carnot_cuda_launch_clusters(step, s->function, grid, s->threads, cluster, s->shared_bytes,
+                                     p);
 }
 
 const carnot_tactic carnot_cuda_recurrent_cluster = {.name = "cuda_recurrent_cluster",
                                                      .anchor = CARNOT_OP_COUNT,
                                                      .numerics = CARNOT_NUMERICS_EXACT,
                                                      .device = true,
-                                                     .reject = cluster_reject,
+                                                     .reject = carnot_cuda_recurrent_cluster_reject,
                                                      .configure = cluster_configure,
-                                                     .run = cluster_run};
+                                                     .run = carnot_cuda_recurrent_cluster_run};

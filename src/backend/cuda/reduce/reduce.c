@@ -35,14 +35,29 @@ static int reduction_of(const carnot_plan_node* node) {
   return -1;
 }
 
+// The reduction, alone or behind a cast of its operand; NULL: another region.
+static const carnot_plan_node* reduction_in(const carnot_region* region) {
+  const carnot_plan_node *first = region->nodes, *last = first + region->node_count - 1;
+  if (region->node_count < 1 || region->node_count > 2 || last->op != CARNOT_OP_REDUCE) return NULL;
+  const bool follows = last > first && first->op == CARNOT_OP_CAST && first->inputs[0] == 0 &&
+                       last->inputs[0] == first->outputs[0] &&
+                       (last->input_count < 2 || last->inputs[1] == 1);
+  return first == last || follows ? last : NULL;
+}
+
 static const char* reduce_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, CARNOT_OP_REDUCE)) return "";
+  const carnot_plan_node* node = reduction_in(problem->region);
+  if (!node || problem->output_count != 1) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  if (reduction_of(&problem->region->nodes[0]) < 0) return "no kernel for this reduction";
+  if (reduction_of(node) < 0) return "no kernel for this reduction";
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "the input has no known rank";
   carnot_dtype t = x->format.dtype;
   if (t == CARNOT_DTYPE_I16 || t == CARNOT_DTYPE_U16 || !carnot_cuda_type(t))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(t));
+  const carnot_dtype made = problem->outputs[0].format.dtype;
+  if (problem->region->node_count == 2 && !(carnot_cuda_is_half(t) && made == CARNOT_DTYPE_F32))
+    return carnot_cuda_reject_reason(reason, size, "a cast from %s to %s, takes half to float32",
+                                     carnot_dtype_name(t), carnot_dtype_name(made));
   carnot_cuda_keep_on_host(problem, 1);
   problem->outputs[0].format.layout =
       CARNOT_LAYOUT_ROW_MAJOR;  // the input is read with its strides
@@ -52,7 +67,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
 static carnot_status* reduced_axes(const carnot_step_view* step, const carnot_operand* inputs,
                                    unsigned* out_mask) {
   const carnot_operand* x = &inputs[0];
-  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_plan_node* node = reduction_in(step->region);
   int64_t axes[CARNOT_MAX_RANK];
   int count = -1;
   if (step->input_count > 1)
@@ -80,9 +95,13 @@ static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, lo
   strides[(*rank)++] = stride;
 }
 
-// Sums, means, maxima and minima of floats whose adjacent results are read by 16-byte vectors.
+// Functions of floats by 16-byte vectors of adjacent results.
+static bool is_of_vectors(int fn) {
+  return fn <= CARNOT_CUDA_MIN || fn == CARNOT_CUDA_L2 || fn == CARNOT_CUDA_SUM_SQUARE;
+}
+// Those whose adjacent results are read by such vectors.
 static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce_params* p) {
-  if (!carnot_cuda_is_float(x->format.dtype) || p->fn > CARNOT_CUDA_MIN) return false;
+  if (!carnot_cuda_is_float(x->format.dtype) || !is_of_vectors(p->fn)) return false;
   int64_t bits = p->kept_dims[p->kept_rank - 1];
   for (int d = 0; d + 1 < p->kept_rank; d++) bits |= p->kept[d];
   for (int d = 0; d < p->reduced_rank; d++) bits |= p->reduced[d];
@@ -124,7 +143,10 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
   CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
   reduce_state* s = state;
-  *s = (reduce_state){.params = {.fn = reduction_of(&step->region->nodes[0])}};
+  const carnot_plan_node* node = reduction_in(step->region);
+  CARNOT_CHECK(node && reduction_of(node) >= 0, INVALID_MODEL, "the step holds no reduction");
+  *s =
+      (reduce_state){.params = {.fn = reduction_of(node), .widens = step->region->node_count == 2}};
   unsigned mask;
   CARNOT_TRY(reduced_axes(step, inputs, &mask));
   carnot_cuda_reduce_params* p = &s->params;
@@ -138,7 +160,8 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
       add_axis(x->dims[d], x->strides[d], &p->kept_rank, p->kept_dims, p->kept);
   }
   CARNOT_CHECK(p->kept_count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
-                   x->format.dtype == outputs[0].format.dtype,
+                   (p->widens ? CARNOT_DTYPE_F32 : x->format.dtype) == outputs[0].format.dtype &&
+                   (!p->widens || carnot_cuda_is_half(x->format.dtype)),
                INVALID_ARGUMENT, "the result has another size or type");
   if (!p->reduced_rank) p->reduced_rank = 1, p->reduced_dims[0] = p->reduced_count;
   // Neighbours that read neighbours, else a block each, or a thread where there is little to join.
@@ -148,8 +171,9 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   s->by_block =
       !s->by_columns && p->reduced_count >= 64 && !(neighbours && p->kept_count >= 1 << 14);
   if (s->by_columns) share_columns(carnot_cuda_of_step(step), x, s);
-  const bool few = neighbours && !s->by_columns && !s->by_block && p->kept_count < UINT32_MAX &&
-                   p->reduced_count < UINT32_MAX && takes_pieces(x, p);
+  const bool few = !p->widens && p->fn <= CARNOT_CUDA_MIN && neighbours && !s->by_columns &&
+                   !s->by_block && p->kept_count < UINT32_MAX && p->reduced_count < UINT32_MAX &&
+                   takes_pieces(x, p);
   s->together = few ? (int)(16 / carnot_cuda_bytes(x)) : 1;
   const carnot_cuda_kernel_id* kernels =
       s->by_columns ? takes_pieces(x, p) ? kReduceVectorColumns : kReduceColumns

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/copy/copy_params.h"
 
 template <class T>
@@ -33,6 +34,27 @@ DEVICE void transpose(const carnot_cuda_copy_params& p) {
     i64 row = row0 + k, column = column0 + tx;
     if (row < p.dims[1] && column < p.dims[2]) y[row * p.dst[1] + column] = tile[tx][k];
   }
+}
+
+// The same of 16-bit elements where one of the two axes has eight, which are one vector: a thread
+// reads or writes it, and neighbours the elements of the other axis. FROM: x holds the vectors.
+template <bool FROM>
+DEVICE void transpose_eights(const carnot_cuda_copy_params& p) {
+  const i64 i = THREAD, size = p.dims[FROM ? 2 : 1];
+  if (i >= p.dims[0] * size) return;
+  const i64 batch = i / size, at = i - batch * size;
+  const u16* x = (const u16*)p.x + batch * p.src[0];
+  u16* y = (u16*)p.y + batch * p.dst[0];
+  half8 v = {};
+  if (FROM) v = *(const half8*)(x + at * p.src[2]);
+#pragma unroll
+  for (int k = 0; k < 8; k++) {
+    if (FROM)
+      y[k * p.dst[1] + at] = (u16)(v.two[k / 2] >> k % 2 * 16);
+    else
+      v.two[k / 2] |= (u32)x[k * p.src[2] + at] << k % 2 * 16;
+  }
+  if (!FROM) *(half8*)(y + at * p.dst[1]) = v;
 }
 
 template <class T>

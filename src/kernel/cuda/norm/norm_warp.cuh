@@ -1,5 +1,5 @@
-// Layer and RMS normalization of 16-bit floats: a warp per row of up to 2048 elements, in 16-byte
-// vectors.
+// Layer and RMS normalization of 16-bit floats: a warp per row of up to 2048 elements, or 8 or 16
+// lanes per short row, in 16-byte vectors.
 #pragma once
 
 #include "kernel/cuda/common/async_copy.cuh"
@@ -7,27 +7,27 @@
 #include "kernel/cuda/norm/norm_params.h"
 #include "kernel/cuda/quantize/byte_result.cuh"
 
-// PIECES 16-byte vectors per lane: all loads are issued at once; scale and bias are prefetched
-// before the previous kernel ends.
-template <class T, int PIECES>
+// PIECES 16-byte vectors per lane, LANES lanes per row: all loads are issued at once; scale and
+// bias are prefetched before the previous kernel ends.
+template <class T, int PIECES, int LANES>
 DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
-  i64 row = blockIdx.x * (i64)(blockDim.x >> 5) + (threadIdx.x >> 5);
-  int lane = threadIdx.x & 31, pieces = (int)p.size / 8;
+  const i64 asked = THREAD / LANES, row = lo(asked, (i64)p.count - 1);
+  int lane = threadIdx.x % LANES, pieces = (int)p.size / 8;
   const half8 none = {}, *from = (const half8*)p.x + row * pieces;
   half8 x[PIECES], scales[PIECES], biases[PIECES];
   // Only one warp prefetches scale and bias to L2; if all warps did, the requests would
   // serialize on the same cache lines.
 #pragma unroll
   for (int k = 0; k < PIECES && blockIdx.x == 0 && threadIdx.x < 32; k++) {
-    int at = lane + 32 * k;
+    int at = (int)threadIdx.x + 32 * k;
     if (at < pieces && at % 8 == 0 && p.scale) prefetch_line((const half8*)p.scale + at);
     if (at < pieces && at % 8 == 0 && p.bias) prefetch_line((const half8*)p.bias + at);
   }
   wait_for_previous();
-  if (row >= p.count) return;
+  if (LANES == 32 && asked > row) return;
 #pragma unroll
   for (int k = 0; k < PIECES; k++) {
-    int at = lane + 32 * k;
+    int at = lane + LANES * k;
     x[k] = at < pieces ? from[at] : none;
     if (at < pieces && p.scale) scales[k] = ((const half8*)p.scale)[at];
     if (at < pieces && p.bias) biases[k] = ((const half8*)p.bias)[at];
@@ -38,17 +38,18 @@ DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
     unpack<T>(x[k], v);
     for (int e = 0; e < 8; e++) sum += v[e];
   }
-  f32 mean = p.rms ? 0.f : warp_reduce_sum(sum) / (f32)p.size;
+  f32 mean = p.rms ? 0.f : lanes_reduce_sum<LANES>(sum) / (f32)p.size;
 #pragma unroll
   for (int k = 0; k < PIECES; k++) {
     unpack<T>(x[k], v);
-    for (int e = 0; e < 8 && lane + 32 * k < pieces; e++) square += (v[e] - mean) * (v[e] - mean);
+    for (int e = 0; e < 8 && lane + LANES * k < pieces; e++)
+      square += (v[e] - mean) * (v[e] - mean);
   }
-  f32 inverse = 1 / sqrtf(warp_reduce_sum(square) / (f32)p.size + p.eps);
+  f32 inverse = 1 / sqrtf(lanes_reduce_sum<LANES>(square) / (f32)p.size + p.eps);
   f32 factor = p.q ? 1 / p.bytes.scale : 0;
 #pragma unroll
   for (int k = 0; k < PIECES; k++) {
-    if (lane + 32 * k >= pieces) continue;
+    if (lane + LANES * k >= pieces || asked > row) continue;
     f32 scale[8], bias[8];
     unpack<T>(x[k], v);
     if (p.scale) unpack<T>(scales[k], scale);
@@ -58,7 +59,7 @@ DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
       if (p.scale) v[e] *= scale[e];
       if (p.bias) v[e] += bias[e];
     }
-    i64 at = row * pieces + lane + 32 * k;
+    i64 at = row * pieces + lane + LANES * k;
     if (p.y) pack<T>(p.y, at, v);
     if (p.q) ((result_bytes*)p.q)[at] = quantize_eight<T>(p.bytes, factor, v);
   }

@@ -3,6 +3,7 @@
 #include "kernel/cuda/common/kernel_types.h"
 #include "kernel/cuda/recurrent/linear_scan.cuh"
 #include "kernel/cuda/recurrent/recurrent_cluster.cuh"
+#include "kernel/cuda/recurrent/recurrent_mma.cuh"
 
 // All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
 #include "generic_kernels/recurrent.inc"

@@ -66,6 +66,14 @@ struct result_as<b8> {
   static DEVICE_ONLY b8 of(i32 v) { return store_as<b8>::of(v > 0); }
 };
 
+template <class T, class A>
+DEVICE void put_result(const carnot_cuda_reduce_params& p, i64 k, A v) {
+  if (sizeof(T) == 2 && p.widens)
+    ((f32*)p.y)[k] = (f32)v;
+  else
+    ((T*)p.y)[k] = result_as<T>::of(v);
+}
+
 // |step| threads share one result: a block (blockDim.x of them) or one.
 template <class T, class A, bool BLOCK>
 DEVICE void reduce(const carnot_cuda_reduce_params& p) {
@@ -98,7 +106,7 @@ DEVICE void reduce(const carnot_cuda_reduce_params& p) {
     if (!pass)
       most = sum - sum == 0 ? sum : (A)0;  // an infinite maximum is no reference
     else if (first == 0)
-      ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
+      put_result<T, A>(p, k, finish(p.fn, sum, p.reduced_count, most));
   }
 }
 
@@ -184,7 +192,7 @@ DEVICE void reduce_columns(const carnot_cuda_reduce_params& p, A* sums) {
   }
   k = first * V + c;
   if (row == 0 && part == 0 && k < p.kept_count)
-    ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
+    put_result<T, A>(p, k, finish(p.fn, all, p.reduced_count, (A)0));
 }
 
 template <class T, class A>
@@ -201,6 +209,8 @@ DEVICE void reduce_vector_columns(const carnot_cuda_reduce_params& p) {
     reduce_columns<T, f32, V, CARNOT_CUDA_MAX>(p, sums);
   else if (p.fn == CARNOT_CUDA_MIN)
     reduce_columns<T, f32, V, CARNOT_CUDA_MIN>(p, sums);
+  else if (p.fn == CARNOT_CUDA_L2 || p.fn == CARNOT_CUDA_SUM_SQUARE)
+    reduce_columns<T, f32, V, CARNOT_CUDA_SUM_SQUARE>(p, sums);
   else
     reduce_columns<T, f32, V, CARNOT_CUDA_SUM>(p, sums);
 }

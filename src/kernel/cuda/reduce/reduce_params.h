@@ -10,7 +10,8 @@ enum { CARNOT_CUDA_COLUMN_THREADS = 512 };  // most threads of a reduction by co
 typedef struct carnot_cuda_reduce_params {
   const void* x;
   void* y;
-  int fn;  // carnot_cuda_reduction
+  int fn;      // carnot_cuda_reduction
+  int widens;  // of half precision: the results are float
   int kept_rank, reduced_rank;
   long long kept_count, reduced_count;
   long long kept_dims[CARNOT_CUDA_RANK], kept[CARNOT_CUDA_RANK];
