@@ -338,8 +338,9 @@ static void run_rotary_pairs(const void* given, unsigned long long far) {
               carnot_cuda_cross_covariance_params)
 #define HOST_MIX_HEADS(T, DTYPE, unused) \
   HOST_KERNEL(mix_heads_##T, run_mix_heads<T>, carnot_cuda_mix_heads_params)
-#define HOST_ATTENTION(T, DTYPE, form) \
-  HOST_KERNEL(attention_##form##_##T, run_attention<T>, carnot_cuda_attention_params)
+#define HOST_ATTENTION(T, DTYPE, form)                                                \
+  HOST_KERNEL(attention_##form##_##T, run_attention<T>, carnot_cuda_attention_params) \
+  HOST_KERNEL(attention_##form##_bytes_##T, run_attention<T>, carnot_cuda_attention_params)
 #define HOST_MIXED(QUERIES)                                                \
   HOST_KERNEL(attention_mixed_##QUERIES##_f16, run_attention_mixed<f16>,   \
               carnot_cuda_attention_mixed_params)                          \

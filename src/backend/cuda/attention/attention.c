@@ -190,21 +190,22 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
   return NULL;
 }
 
-static const carnot_cuda_kernel_id kSimt[CARNOT_DTYPE_COUNT] = {
-    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_simt)};
 static const carnot_cuda_kernel_id kMaskKinds[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_mask_kinds)};
-static const carnot_cuda_kernel_id kWgmma[CARNOT_DTYPE_COUNT] = {
-    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_wgmma_64)};
+// The form that stores 16-bit floats, and the one that stores bytes.
+#define FORMS(name)                                             \
+  {                                                             \
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, name)}, {      \
+      CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, name##_bytes) \
+    }                                                           \
+  }
+typedef carnot_cuda_kernel_id kernel_forms[2][CARNOT_DTYPE_COUNT];
+static const kernel_forms kSimt = FORMS(attention_simt), kWgmma = FORMS(attention_wgmma_64);
 // By the elements of a head, at most: 64 and 128; 32, 64, 96 and 128.
-static const carnot_cuda_kernel_id kSplit[2][CARNOT_DTYPE_COUNT] = {
-    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_split_64)},
-    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_split_128)}};
-static const carnot_cuda_kernel_id kTiled[4][CARNOT_DTYPE_COUNT] = {
-    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_32)},
-    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_64)},
-    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_96)},
-    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_128)}};
+static const kernel_forms kSplit[2] = {FORMS(attention_split_64), FORMS(attention_split_128)};
+static const kernel_forms kTiled[4] = {FORMS(attention_tiled_32), FORMS(attention_tiled_64),
+                                       FORMS(attention_tiled_96), FORMS(attention_tiled_128)};
+#undef FORMS
 
 // A dense mask of many queries is classified by tile once per mask instead of once per head.
 static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtype,
@@ -235,29 +236,30 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
                 blocks = heads * carnot_ceildiv(p->queries, 64);
   int size = p->size > p->value_size ? p->size : p->value_size;
   int width = size <= 32 ? 32 : size <= 64 ? 64 : size <= 96 ? 96 : 128;
-  const carnot_cuda_kernel_id* kernels;
+  const kernel_forms* kernels;
   s->threads = 128;
   p->tile_keys = width <= 64 ? 64 : 32;
   if (!s->at.aligned || cuda->major < 8 || p->scale < 0) {
     p->tile_rows = 4;
-    kernels = kSimt;
+    kernels = &kSimt;
   } else if (p->queries <= 16 || (p->keys > 128 && blocks < busy / 6)) {
     int split = size <= 64 ? 64 : 128;
     p->tile_rows = 16;
     s->threads = 32 * (unsigned)carnot_min_i64(8, carnot_ceildiv(p->keys, 2048 / split));
-    kernels = kSplit[split / 64 - 1];
+    kernels = &kSplit[split / 64 - 1];
   } else if (width == 64 && cuda->major == 9 &&
              heads * carnot_ceildiv(p->queries, 128) >= 2 * busy) {
     p->tile_rows = 128;
     s->threads = 256;
-    kernels = kWgmma;
+    kernels = &kWgmma;
   } else {
     p->tile_rows = 64;
-    kernels = kTiled[width / 32 - 1];
+    kernels = &kTiled[width / 32 - 1];
   }
   s->grid[0] = carnot_ceildiv(p->queries, p->tile_rows);
   if (p->tile_rows >= 64) CARNOT_TRY(find_kinds(step, dtype, s, out_workspace_bytes));
-  return carnot_cuda_kernel_for(cuda, kernels, dtype, &s->function);
+  return carnot_cuda_kernel_for(cuda, (*kernels)[p->result.type != CARNOT_CUDA_BYTE_NONE], dtype,
+                                &s->function);
 }
 
 static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,

@@ -4,7 +4,7 @@
 #include "kernel/cuda/attention/attention_operands.cuh"
 #include "kernel/cuda/common/tensor_core.cuh"
 
-template <class T>
+template <class T, bool BYTES>
 DEVICE void attention_simt(const carnot_cuda_attention_params& p) {
   int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31;
   if (row >= p.queries) return;
@@ -40,10 +40,10 @@ DEVICE void attention_simt(const carnot_cuda_attention_params& p) {
   i64 y = at.y + row * p.y_s[2] + lane;
   u32 four = 0;
   for (int e = 0; e < 4; e++) acc[e] *= inverse;
-  if (p.result.type) four = quantize_four<T>(p.result, 1 / p.result.scale, acc);
+  if (BYTES) four = quantize_four<T>(p.result, 1 / p.result.scale, acc);
   for (int e = 0; e < 4; e++) {
     if (lane + 32 * e >= p.value_size) continue;
-    if (p.result.type)
+    if (BYTES)
       ((u8*)p.y)[y + 32 * e] = (u8)(four >> 8 * e);
     else
       ((T*)p.y)[y + 32 * e] = store_as<T>::of(acc[e]);

@@ -12,7 +12,7 @@ DEVICE uint4 read16(const u16* from, bool inside) {
   return inside ? *(const uint4*)from : uint4{0, 0, 0, 0};
 }
 
-template <class T, int D>
+template <class T, int D, bool BYTES>
 DEVICE void attention_split(const carnot_cuda_attention_params& p) {
   enum { KEYS = 2048 / D, N = KEYS / 8, WARPS = 8, PITCH = 68 };
   __shared__ __align__(16) f32 parts[WARPS][16][PITCH];
@@ -128,7 +128,7 @@ DEVICE void attention_split(const carnot_cuda_attention_params& p) {
       if (first_row + r >= p.queries || 64 * h + d >= p.value_size) continue;
       i64 to = at.y + (first_row + r) * p.y_s[2] + 64 * h + d;
       f32 four[4] = {y.x * inverse, y.y * inverse, y.z * inverse, y.w * inverse};
-      if (p.result.type)
+      if (BYTES)
         *(u32*)((u8*)p.y + to) = quantize_four<T>(p.result, 1 / p.result.scale, four);
       else
         *(uint2*)((u16*)p.y + to) = {mma<T>::pair(four[0], four[1]),

@@ -32,7 +32,7 @@ DEVICE void fetch_rows(u32 to, const u16* from, i64 stride, int rows, int size) 
 // BY_GROUPS: wgmma, with the queries in shared memory too (ptxas 13.0 was seen to reuse
 // registers of an A operand that is read in every iteration). Otherwise mma.sync, with the
 // queries in registers; their shared memory becomes a third stage.
-template <class T, int D, int WARPS, bool BY_GROUPS>
+template <class T, int D, int WARPS, bool BY_GROUPS, bool BYTES>
 DEVICE void attention_tiled(const carnot_cuda_attention_params& p) {
   enum {
     KEYS = D <= 64 ? 64 : 32,
@@ -153,14 +153,14 @@ DEVICE void attention_tiled(const carnot_cuda_attention_params& p) {
   }
   __syncwarp();
   i64 first = at.y + first_row * p.y_s[2];
-  f32 factor = p.result.type ? 1 / p.result.scale : 0;
+  f32 factor = BYTES ? 1 / p.result.scale : 0;
 #pragma unroll
   for (int i = lane; i < 2 * D; i += 32) {
     int r = row + i / (D / 8), c = i % (D / 8);
     if (first_row + r >= p.queries || c * 8 >= p.value_size) continue;
     i64 to = first + r * p.y_s[2] + c * 8;
     const half8* eight = (const half8*)(shared + place<D>(r, c));
-    if (p.result.type) {
+    if (BYTES) {
       f32 v[8];
       unpack<T>(*eight, v);
       *(result_bytes*)((u8*)p.y + to) = quantize_eight<T>(p.result, factor, v);
