@@ -29,16 +29,6 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
   return NULL;
 }
 
-static carnot_status* resize_validate(const carnot_step_view* step) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  CARNOT_CHECK(step->region->node_count == 1 && node->op == CARNOT_OP_RESIZE, INVALID_MODEL,
-               "the step does not resize");
-  for (uint32_t i = 0; i < node->input_count; i++)
-    CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE || node->inputs[i] < step->input_count,
-                 INVALID_MODEL, "operand %u of %u", node->inputs[i], step->input_count);
-  return NULL;
-}
-
 typedef struct resize_state {
   carnot_resize_f32 resize;  // all but tables and data
   carnot_resize_filter filter;
@@ -137,5 +127,6 @@ static carnot_status* resize_run_all(const carnot_step_view* step, void* memory,
 }
 
 CARNOT_CPU_TACTICS(resize_f32, .anchor = CARNOT_OP_RESIZE, .strided_outputs = true,
-                   .takes_bf16 = true, .reject = resize_reject, .validate = resize_validate,
-                   .configure = resize_configure, .run = resize_run_all);
+                   .takes_bf16 = true, .reject = resize_reject,
+                   .validate = carnot_cpu_resize_validate, .configure = resize_configure,
+                   .run = resize_run_all);

@@ -15,16 +15,6 @@ static const char* axes_reject(carnot_problem* problem, char* reason, size_t siz
   return why;
 }
 
-static carnot_status* axes_validate(const carnot_step_view* step) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  CARNOT_CHECK(step->region->node_count == 1 && node->op == CARNOT_OP_RESIZE, INVALID_MODEL,
-               "the step does not resize");
-  for (uint32_t i = 0; i < node->input_count; i++)
-    CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE || node->inputs[i] < step->input_count,
-                 INVALID_MODEL, "operand %u of %u", node->inputs[i], step->input_count);
-  return NULL;
-}
-
 // Along one axis: [outer, in, inner] to [outer, out, inner].
 typedef struct axis_pass {
   carnot_resize_axis axis;
@@ -155,4 +145,5 @@ static carnot_status* axes_run_all(const carnot_step_view* step, void* memory,
 }
 
 CARNOT_CPU_TACTICS(resize_axes_f32, .anchor = CARNOT_OP_RESIZE, .reject = axes_reject,
-                   .validate = axes_validate, .configure = axes_configure, .run = axes_run_all);
+                   .validate = carnot_cpu_resize_validate, .configure = axes_configure,
+                   .run = axes_run_all);

@@ -51,3 +51,13 @@ void carnot_cpu_resize_fill(const carnot_resize_filter* f, const carnot_resize_a
     }
   }
 }
+
+carnot_status* carnot_cpu_resize_validate(const carnot_step_view* step) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_CHECK(step->region->node_count == 1 && node->op == CARNOT_OP_RESIZE, INVALID_MODEL,
+               "the step does not resize");
+  for (uint32_t i = 0; i < node->input_count; i++)
+    CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE || node->inputs[i] < step->input_count,
+                 INVALID_MODEL, "operand %u of %u", node->inputs[i], step->input_count);
+  return NULL;
+}

@@ -19,5 +19,7 @@ static inline int64_t carnot_cpu_resize_tap_count(const carnot_resize_filter* f,
 // tap; indices outside are clamped to the edge. |scratch| [taps].
 void carnot_cpu_resize_fill(const carnot_resize_filter* f, const carnot_resize_axis* axis,
                             double shrink, double* scratch, int32_t* index, float* weight);
+// validate of both tactics: a single Resize whose operands exist. INVALID_MODEL.
+carnot_status* carnot_cpu_resize_validate(const carnot_step_view* step) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BACKEND_CPU_RESAMPLE_RESIZE_TABLE_H_
