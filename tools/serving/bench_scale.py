@@ -5,7 +5,7 @@ Usage: bench_scale.py serve|data|spark|memory MODEL.onnx [ROWS]   with the Pytho
 
 serve: MODEL takes pictures [batch, 3, 224, 224]; wrk sends them at concurrency 8 and 32 to two replicas of one thread.
 data, spark: MODEL takes grey pictures [batch, 1, 28, 28]; ROWS (10,000) of them go through two workers of one thread.
-Both kinds alternate, twice.
+Both kinds alternate, twice after a warm-up.
 memory: PSS of one and of four workers that each ran one picture [1, 3, 224, 224]; workers are forked after the imports,
 as Spark's daemon and servers that preload do, and spawned, where each has an interpreter of its own.
 """
@@ -108,11 +108,12 @@ def write_pictures(folder: pathlib.Path, rows: int) -> str:
 
 
 def report(kind: str, rows: int, run: typing.Callable[[typing.Any, str], int], plan: str, model: str) -> None:
-    for _ in range(2):
+    for counts in (False, True, True):  # the first round starts workers and warms Java up
         for name, predictor, path in (("Carnot", carnot.Predictor, plan), ("ONNX Runtime", OrtPredictor, model)):
             start = time.monotonic()
             assert run(predictor, path) == rows
-            print(f"{kind} + {name}: {rows / (time.monotonic() - start):.0f} rows/s", flush=True)
+            if counts:
+                print(f"{kind} + {name}: {rows / (time.monotonic() - start):.0f} rows/s", flush=True)
 
 
 def data(model: pathlib.Path, folder: pathlib.Path, rows: int) -> None:
