@@ -90,8 +90,8 @@ static carnot_status* fold(carnot_node* conv, carnot_node* crop, const carnot_sl
   return carnot_node_infer(conv);
 }
 
-// A padding wider than the kernel reaches would leave out inputs: their products are no zeros to
-// skip, and kernels refuse it.
+// False where the padding would drop input pixels (wider than the kernel's reach), which kernels
+// reject, or would be negative.
 static bool add(carnot_sliding_window* w, const widths* crop) {
   for (int i = 0; i < w->rank; i++) {
     const int64_t reach = (w->kernel[i] - 1) * w->dilations[i];

@@ -9,7 +9,7 @@
 
 enum { kRounds = 4, kLongRounds = 2, kLeastNs = 20000, kMaxRepeats = 64 };
 enum { kLongNs = 4000000 };       // a run that a few rounds tell apart
-enum { kHopelessNs = 50000000 };  // of a run behind four times the fastest: no disturbance
+enum { kHopelessNs = 50000000 };  // beyond four times the fastest: more than a disturbance
 
 static uint64_t now_ns(void) {
   struct timespec t;

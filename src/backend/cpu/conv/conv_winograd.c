@@ -130,7 +130,7 @@ static carnot_status* winograd_run_all(const carnot_step_view* step, void* state
   return NULL;
 }
 
-// Of the products that it computes.
+// The operations of the direct sum; the transformed weights are 16/9 as large.
 static void winograd_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   carnot_conv_work(problem, 4.0 * CARNOT_WINOGRAD_POINTS / 9, out_flops, out_bytes);
 }

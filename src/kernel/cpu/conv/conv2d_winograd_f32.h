@@ -7,9 +7,9 @@
 // in place. |weights| the transformed filters, packed by carnot_pack_winograd_f32
 // |workspace| carnot_conv2d_winograd_f32_workspace(C) floats, for this call alone
 // Sums are float32. An error is relative to the largest products of its tile, so that an infinity
-// makes NaN of all four results. A call computes rows [row0,row1) of N * ceil(P / 2) rows of tiles
-// and channels [n0,n1), n0 a multiple of 16; disjoint calls may run at once, with the same bits
-// however the work is cut. dst may not overlap src. Any thread.
+// may reach results whose own window does not hold it. A call computes rows [row0,row1) of N *
+// ceil(P / 2) rows of tiles and channels [n0,n1), n0 a multiple of 16; disjoint calls may run at
+// once, with the same bits however the work is cut. dst may not overlap src. Any thread.
 #ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_WINOGRAD_F32_H_
 #define CARNOT_KERNEL_CPU_CONV_CONV2D_WINOGRAD_F32_H_
 
