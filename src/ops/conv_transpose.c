@@ -145,12 +145,8 @@ static carnot_status* resolve_padding(const carnot_call* call, transpose_run* r)
   int64_t extra[CARNOT_SLIDING_WINDOW_RANK];
   CARNOT_TRY(output_paddings(call->attrs, w->rank, extra));
   if (!same_pad(w) && !carnot_attr_has(call->attrs, "output_shape")) return NULL;
-  for (int i = 0; i < w->rank; i++) {
-    int64_t total = w->strides[i] * (r->in_dims[i] - 1) + extra[i] +
-                    (w->kernel[i] - 1) * w->dilations[i] + 1 - r->out_dims[i];
-    if (total < 0) total = 0;
-    w->begin[i] = w->auto_pad == CARNOT_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-  }
+  for (int i = 0; i < w->rank; i++)
+    carnot_sliding_window_resolve_transposed(w, i, r->in_dims[i], r->out_dims[i], extra[i]);
   return NULL;
 }
 

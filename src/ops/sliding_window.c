@@ -130,3 +130,12 @@ void carnot_sliding_window_resolve(carnot_sliding_window* w, const int64_t* in,
     w->end[i] = total - w->begin[i];
   }
 }
+
+void carnot_sliding_window_resolve_transposed(carnot_sliding_window* w, int axis, int64_t in,
+                                              int64_t out, int64_t extra) {
+  const int64_t total = w->strides[axis] * (in - 1) + extra +
+                        (w->kernel[axis] - 1) * w->dilations[axis] + 1 - out,
+                padded = carnot_max_i64(total, 0);
+  w->begin[axis] = w->auto_pad == CARNOT_PAD_SAME_UPPER ? padded / 2 : padded - padded / 2;
+  w->end[axis] = total - w->begin[axis];
+}

@@ -43,5 +43,10 @@ carnot_status* carnot_sliding_window_infer(carnot_infer* infer, const carnot_sli
 // Sets begin and end of auto_pad SAME_* from plain sizes.
 void carnot_sliding_window_resolve(carnot_sliding_window* window, const int64_t* in,
                                    const int64_t* out);
+// Sets begin and end of axis |axis| of a transposed convolution of |in| elements with
+// output_padding |extra| whose size |out| is given. |end| is negative where that is beyond what the
+// kernel reaches.
+void carnot_sliding_window_resolve_transposed(carnot_sliding_window* window, int axis, int64_t in,
+                                              int64_t out, int64_t extra);
 
 #endif  // CARNOT_OPS_SLIDING_WINDOW_H_

@@ -63,12 +63,8 @@ static bool read_padding(const carnot_node* conv, carnot_sliding_window* w) {
   for (int i = 0; i < w->rank; i++) {
     const carnot_sym in = x->dims[2 + i], size = y->dims[2 + i];
     if (!carnot_sym_is_const(in) || !carnot_sym_is_const(size)) return false;
-    const int64_t total = w->strides[i] * (in.bits - 1) + (extra && count ? extra[i] : 0) +
-                          (w->kernel[i] - 1) * w->dilations[i] + 1 - size.bits;
-    const int64_t begin = w->auto_pad == CARNOT_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-    w->begin[i] =
-        carnot_max_i64(0, begin);  // a size beyond what the kernel reaches adds at the end
-    w->end[i] = total - w->begin[i];
+    carnot_sliding_window_resolve_transposed(w, i, in.bits, size.bits,
+                                             extra && count ? extra[i] : 0);
   }
   return true;
 }

@@ -51,10 +51,7 @@ static const char* resolve_padding(const carnot_problem* problem, carnot_sliding
     if (d >= x->rank || d >= y->rank || x->min[d] != x->max[d] || x->dims[d] < 1 || y->dims[d] < 1)
       return "the padding follows from sizes that are not fixed";
     int64_t more = extra && extra_count > (size_t)i ? extra[i] : 0;
-    int64_t total = w->strides[i] * (x->dims[d] - 1) + more + (w->kernel[i] - 1) * w->dilations[i] +
-                    1 - y->dims[d];
-    total = carnot_max_i64(total, 0);
-    w->begin[i] = w->auto_pad == CARNOT_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+    carnot_sliding_window_resolve_transposed(w, i, x->dims[d], y->dims[d], more);
   }
   return NULL;
 }
