@@ -46,15 +46,6 @@ static bool regroups(const carnot_node* node) {
          carnot_sym_same(a->dims[a->rank - 2], b->dims[b->rank - 2]);
 }
 
-static bool swaps_last(const carnot_node* node) {
-  size_t count;
-  const int64_t* perm = carnot_attr_ints(&node->attrs, "perm", &count);
-  if (node->op != CARNOT_OP_TRANSPOSE || count < 2) return false;
-  bool swaps = perm[count - 1] == (int64_t)count - 2 && perm[count - 2] == (int64_t)count - 1;
-  for (size_t d = 0; d + 2 < count; d++) swaps = swaps && perm[d] == (int64_t)d;
-  return swaps;
-}
-
 // [B,heads,1,T,d] to [B,heads,group,T,d]: the operand.
 static carnot_value* expanded(const carnot_node* node) {
   if (node->op != CARNOT_OP_EXPAND) return NULL;
@@ -74,7 +65,7 @@ static carnot_value* shared_heads(carnot_value* value, bool turned, const carnot
     double ignored = 1;
     carnot_value* from = scaled(node, scale ? scale : &ignored);
     if (from && !scale) break;
-    if (!from && swaps_last(node)) from = node->inputs[0], turned = !turned;
+    if (!from && carnot_swaps_last(node)) from = node->inputs[0], turned = !turned;
     if (!from && !turned && !has_expanded && (from = expanded(node)) != NULL) has_expanded = true;
     if (!from && regroups(node)) from = node->inputs[0];
     if (!from) break;

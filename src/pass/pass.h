@@ -187,6 +187,12 @@ carnot_status* carnot_pass_fuse_cross_covariance(
 // What is written once for each step of an unrolled loop -> one computation of all (accelerator).
 carnot_status* carnot_pass_roll_steps(carnot_graph* graph,
                                       const carnot_pass_options* options) CARNOT_MUST_USE;
+// GEMM between transposes -> GEMM of the transposed weights (accelerator).
+carnot_status* carnot_pass_transpose_gemms(carnot_graph* graph,
+                                           const carnot_pass_options* options) CARNOT_MUST_USE;
+// Slices that cut a tensor into parts -> Split (accelerator).
+carnot_status* carnot_pass_join_slices(carnot_graph* graph,
+                                       const carnot_pass_options* options) CARNOT_MUST_USE;
 // Writes a Concat that begins with the operands of another as one of its result.
 carnot_status* carnot_pass_nest_concats(carnot_graph* graph,
                                         const carnot_pass_options* options) CARNOT_MUST_USE;
@@ -222,16 +228,18 @@ carnot_node* carnot_only_user(const carnot_value* value);
 carnot_node* carnot_only_producer(const carnot_value* value);
 // True for a transpose by |perm| [rank]. |node| may be NULL.
 bool carnot_has_perm(const carnot_node* node, const int64_t* perm, size_t rank);
+// |node|, which may be NULL, is a transpose of the last two axes.
+bool carnot_swaps_last(const carnot_node* node);
 // Elements [start, end) of a known axis, each |step|th.
 typedef struct carnot_slice {
   carnot_value* from;
   int64_t axis, start, end, step;
 } carnot_slice;
 // True where |value| (may be NULL) is a slice along one axis of known size, from front to back by
-// constant positions.
+// constant positions, or a part of a split.
 bool carnot_read_slice(const carnot_value* value, carnot_slice* out);
-// The tensor of whose first axis |value| is one element, *out_index, by Gather or by Slice and
-// Squeeze; else NULL.
+// The tensor of whose first axis |value| is one element, *out_index, by Gather, or by Slice or
+// Split and Squeeze; else NULL.
 carnot_value* carnot_element_of(const carnot_value* value, int64_t* out_index);
 // A tensor whose rank is known.
 static inline bool carnot_is_ranked(const carnot_value* value) {

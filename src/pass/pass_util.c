@@ -23,9 +23,39 @@ bool carnot_has_perm(const carnot_node* node, const int64_t* perm, size_t rank) 
   return own && count == rank && memcmp(own, perm, rank * sizeof(*perm)) == 0;
 }
 
+bool carnot_swaps_last(const carnot_node* node) {
+  size_t count;
+  const int64_t* perm = node && node->op == CARNOT_OP_TRANSPOSE
+                            ? carnot_attr_ints(&node->attrs, "perm", &count)
+                            : NULL;
+  if (!perm || count < 2) return false;
+  bool swaps = perm[count - 1] == (int64_t)count - 2 && perm[count - 2] == (int64_t)count - 1;
+  for (size_t d = 0; d + 2 < count; d++) swaps = swaps && perm[d] == (int64_t)d;
+  return swaps;
+}
+
+// |value| is a part of a split into constant sizes.
+static bool read_split(const carnot_node* node, const carnot_value* value, carnot_slice* out) {
+  if (!carnot_is_ranked(node->inputs[0])) return false;
+  out->from = node->inputs[0], out->start = 0;
+  out->axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
+  if (out->axis < 0) out->axis += out->from->type.rank;
+  if (out->axis < 0 || out->axis >= out->from->type.rank ||
+      !carnot_sym_is_const(out->from->type.dims[out->axis]))
+    return false;
+  for (int i = 0; i < node->output_count; i++, out->start = out->end) {
+    const carnot_value* part = node->outputs[i];
+    if (!carnot_is_ranked(part) || !carnot_sym_is_const(part->type.dims[out->axis])) return false;
+    out->end = out->start + part->type.dims[out->axis].bits;
+    if (part == value) return true;
+  }
+  return false;
+}
+
 bool carnot_read_slice(const carnot_value* value, carnot_slice* out) {
   const carnot_node* node = value ? value->producer : NULL;
   out->step = 1;
+  if (node && node->op == CARNOT_OP_SPLIT) return read_split(node, value, out);
   if (!node || node->op != CARNOT_OP_SLICE || node->input_count < 4 || !node->inputs[3] ||
       carnot_value_ints(node->inputs[1], &out->start, 1) != 1 ||
       carnot_value_ints(node->inputs[2], &out->end, 1) != 1 ||

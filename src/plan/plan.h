@@ -20,8 +20,8 @@ typedef enum carnot_storage {
   CARNOT_STORAGE_HEAP,     // the context's growable store: size or time of death unknown before the
                            // run
   CARNOT_STORAGE_ALIAS,    // the elements of value |index| under other dimensions
-  CARNOT_STORAGE_SUBVIEW,  // part |part| of value |index| along |axis|, written in place of a
-                           // concat
+  CARNOT_STORAGE_SUBVIEW,  // a part of value |index| along |axis|, behind |before|: of a concat,
+                           // which its producer writes in place, or of a split
   CARNOT_STORAGE_COUNT
 } carnot_storage;
 

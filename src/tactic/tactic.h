@@ -166,7 +166,8 @@ struct carnot_tactic {
   // are.
   bool pitched_outputs;
   uint64_t pitched_inputs;
-  bool parts_in_place;          // a Concat that copies no part that lies in its result already
+  // A Concat or Split that copies no part that lies in the whole already.
+  bool parts_in_place;
   bool empty_inputs;            // a host tactic that takes inputs without elements
   bool takes_bf16;              // takes BF16 in place of float32 operands and results
   bool output_layout_agnostic;  // can write its only output in another layout than reject chose

@@ -73,6 +73,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "kernel/cuda/norm/norm_params.h"
 #include "kernel/cuda/recurrent/linear_scan.cuh"
 #include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
@@ -759,6 +760,33 @@ static void run_group_norm(const void* given, unsigned long long far) {
         }
     }
 }
+// Of layer and RMS norms, without statistics and quantized results.
+template <class T>
+static void run_norm(const void* given, unsigned long long far) {
+  carnot_cuda_norm_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.scale, far);
+  bring_near(p.bias, far);
+  bring_near(p.y, far);
+  for (i64 g = 0; g < p.count; g++) {
+    std::vector<f64> x((size_t)p.size);
+    for (i64 i = 0; i < p.size; i++) {
+      const i64 at = g * p.size + i;
+      x[(size_t)i] = load(((const T*)p.x)[p.pitch ? at / p.row * p.pitch + at % p.row : at]);
+    }
+    f64 sum = 0, square = 0;
+    for (f64 v : x) sum += v;
+    const f64 mean = p.rms ? 0 : sum / (f64)p.size;
+    for (f64 v : x) square += (v - mean) * (v - mean);
+    for (i64 i = 0; i < p.size; i++) {
+      f64 v = (x[(size_t)i] - mean) / sqrt(square / (f64)p.size + p.eps);
+      if (p.scale) v *= load(((const T*)p.scale)[i % p.period]);
+      if (p.bias) v += load(((const T*)p.bias)[i % p.period]);
+      ((T*)p.y)[g * p.size + i] = store_as<T>::of((f32)v);
+    }
+  }
+}
 template <class T>
 static void run_pool_nhwc(const void* given, unsigned long long far) {
   carnot_cuda_sliding_window p;
@@ -795,6 +823,13 @@ static void run_pool_nhwc(const void* given, unsigned long long far) {
 #define HOST_HALF(T)                                                                        \
   HOST_KERNEL(pool_nhwc_##T, run_pool_nhwc<T>, carnot_cuda_sliding_window)                  \
   HOST_KERNEL(squeeze_excite_##T, run_squeeze_excite<T>, carnot_cuda_squeeze_excite_params) \
+  HOST_KERNEL(norm_##T, run_norm<T>, carnot_cuda_norm_params)                               \
+  HOST_KERNEL(norm_lanes_8_##T, run_norm<T>, carnot_cuda_norm_params)                       \
+  HOST_KERNEL(norm_lanes_16_##T, run_norm<T>, carnot_cuda_norm_params)                      \
+  HOST_KERNEL(norm_warp_1_##T, run_norm<T>, carnot_cuda_norm_params)                        \
+  HOST_KERNEL(norm_warp_3_##T, run_norm<T>, carnot_cuda_norm_params)                        \
+  HOST_KERNEL(norm_warp_4_##T, run_norm<T>, carnot_cuda_norm_params)                        \
+  HOST_KERNEL(norm_warp_8_##T, run_norm<T>, carnot_cuda_norm_params)                        \
   HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)     \
@@ -920,6 +955,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_DEPTHWISE_TILES(HOST_DEPTHWISE_TILE_TYPES)
   HOST_HALF(f16)
   HOST_HALF(bf16)
+  HOST_KERNEL(norm_f32, run_norm<f32>, carnot_cuda_norm_params)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
   CARNOT_CUDA_GEMM_INT8_SIZES(HOST_INT8)
   CARNOT_CUDA_GEMM_INT8_TMA_SIZES(HOST_INT8_TMA)

@@ -27,13 +27,22 @@ def turned(net: Net, x: str, still: int, cosines: str, sines: str, shape: list[i
     return net.add("Concat", net.add("Slice", x, zero, net.constant(np.array([still])), two), y, axis=2) if still else y
 
 
-def network(batch: int, rows: int, heads: int, size: int, still: int) -> onnx.ModelProto:
+def heads_of(net: Net, packed: str, by: str) -> list[str]:
+    """q, k and v by Gather, or by Split and Squeeze."""
+    if by == "gather":
+        return [net.add("Gather", packed, net.constant(np.int64(i)), axis=0) for i in range(3)]
+    names = ["first", "second", "third"]
+    net.nodes.append(onnx.helper.make_node("Split", [packed, net.constant(np.array([1, 1, 1]))], names, axis=0))
+    return [net.add("Squeeze", name, net.constant(np.array([0]))) for name in names]
+
+
+def network(batch: int, rows: int, heads: int, size: int, still: int, by: str) -> onnx.ModelProto:
     """q, k and v of one input; all three go out, since attention is not what is tested."""
     net, width = Net(x=[batch, rows, heads * size]), heads * size
     packed = net.add("MatMul", "x", net.weight(width, 3 * width, scale=width**-0.5))
     packed = net.add("Reshape", packed, net.constant(np.array([batch, rows, 3, heads, size])))
     packed = net.add("Transpose", packed, perm=[2, 0, 3, 1, 4])
-    q, k, v = (net.add("Gather", packed, net.constant(np.int64(i)), axis=0) for i in range(3))
+    q, k, v = heads_of(net, packed, by)
     angles = np.repeat(net.rng.uniform(0, 6, (rows - still, size // 2)), 2, axis=1)
     cosines, sines = net.constant(np.cos(angles).astype(np.float32)), net.constant(np.sin(angles).astype(np.float32))
     shape = [batch, heads, rows - still, size]
@@ -44,8 +53,9 @@ def network(batch: int, rows: int, heads: int, size: int, still: int) -> onnx.Mo
 @pytest.mark.concurrent
 @pytest.mark.parametrize("precision", [*HALF_TYPES, "float32"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_packed_rotary(device: Device, shape: tuple, precision: str) -> str:
-    error, profile = compare(device, network(*shape), precision, CARNOT_CUDA_TACTICS=RESTRICTED)
+@pytest.mark.parametrize("by", ["gather", "split"])
+def test_packed_rotary(device: Device, by: str, shape: tuple, precision: str) -> str:
+    error, profile = compare(device, network(*shape, by), precision, CARNOT_CUDA_TACTICS=RESTRICTED)
     line = f"{shape}: relative L2 {error:.1e}"
     assert error <= LIMITS[precision], f"{line}: {profile[-1500:]}"
     tactic = "cuda_rotary_pairs" if precision in HALF_TYPES else "cuda_rotary "

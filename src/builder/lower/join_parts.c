@@ -1,9 +1,11 @@
-// Parts of concatenations that their producers write in place.
+// Parts of concatenations that their producers write in place, and parts of splits that their
+// readers read in place.
 //
-// A part lies in the result of its Concat. Where the axes outside the concatenated one are 1 it is
-// dense, and any step may write and read it. Else its rows are as far apart as those of the result:
-// its producer and all readers must take such operands. Results of Concat may be parts themselves
-// (dense blocks: each is the beginning of the next), so Concats are visited last first.
+// A part lies in the whole: the result of its Concat or the operand of its Split. Where the axes
+// outside the one that is joined or cut are 1 it is dense, and any step may write and read it. Else
+// its rows are as far apart as those of the whole: its producer and all readers must take such
+// operands. Results of Concat may be parts themselves (dense blocks: each is the beginning of the
+// next), so Concats are visited last first; then Splits, whose wholes may be parts, first to last.
 #include <string.h>
 
 #include "builder/lower/lower.h"
@@ -22,6 +24,8 @@ typedef struct joiner {
 
 typedef struct join {
   uint32_t whole;
+  const uint32_t* parts;
+  uint32_t count;
   int axis;
   bool dense;  // the axes outside are 1
 } join;
@@ -97,19 +101,17 @@ static int64_t bytes_divisor(const carnot_value_builder* v) {
   return product;
 }
 
-static bool is_dense_part(const carnot_lowering* l, const join* where,
-                          const carnot_plan_step* concat, uint32_t part) {
+static bool is_dense_part(const carnot_lowering* l, const join* where, uint32_t part) {
   for (uint32_t i = 0; i < part && where->dense; i++)
-    if (bytes_divisor(&l->values[concat->inputs[i]]) % kDenseAlign) return false;
+    if (bytes_divisor(&l->values[where->parts[i]]) % kDenseAlign) return false;
   return where->dense;
 }
 
 // Rows of the part and of the memory that it is in begin and end at multiples of |kRowAlign|.
-static bool has_aligned_rows(const carnot_lowering* l, const join* where,
-                             const carnot_plan_step* concat, uint32_t part) {
+static bool has_aligned_rows(const carnot_lowering* l, const join* where, uint32_t part) {
   int64_t offset = 0;
   for (uint32_t i = 0; i < part; i++) {
-    const carnot_sym size = l->values[concat->inputs[i]].from->type.dims[where->axis];
+    const carnot_sym size = l->values[where->parts[i]].from->type.dims[where->axis];
     if (!carnot_sym_is_const(size)) return false;
     offset += size.bits;
   }
@@ -117,7 +119,7 @@ static bool has_aligned_rows(const carnot_lowering* l, const join* where,
   while (l->values[root].plan.storage == CARNOT_STORAGE_SUBVIEW) root = l->values[root].plan.index;
   const carnot_value_builder* r = &l->values[root];
   const carnot_sym pitch = r->from->type.dims[where->axis],
-                   own = l->values[concat->inputs[part]].from->type.dims[where->axis];
+                   own = l->values[where->parts[part]].from->type.dims[where->axis];
   return carnot_sym_is_const(pitch) && carnot_sym_is_const(own) &&
          own.bits * element_of(r) % kRowAlign == 0 && offset * element_of(r) % kRowAlign == 0 &&
          pitch.bits * element_of(r) % kRowAlign == 0;
@@ -134,18 +136,16 @@ static bool writes_apart(const carnot_lowering* l, const carnot_plan_step* produ
 
 // Host tactics write any strides; what a Concat alone reads may lie anywhere in it, though
 // channels-last tactics want pixels evenly apart.
-static bool may_lie_apart(const joiner* j, const join* where, const carnot_plan_step* concat,
-                          uint32_t part) {
+static bool may_lie_apart(const joiner* j, const join* where, uint32_t part) {
   const carnot_lowering* l = j->l;
-  const uint32_t value = concat->inputs[part];
+  const uint32_t value = where->parts[part];
   const carnot_format* format = &l->values[where->whole].plan.format;
   const int rank = l->values[where->whole].from->type.rank;
   if (!writes_apart(l, j->producers[value])) return false;
   if (format->memory != CARNOT_MEMORY_DEVICE)
     return j->reads[value] == 1 && (format->layout == CARNOT_LAYOUT_ROW_MAJOR || where->axis == 1);
   return j->pitched_reads[value] == j->reads[value] &&
-         is_innermost(format->layout, rank, where->axis) &&
-         has_aligned_rows(l, where, concat, part);
+         is_innermost(format->layout, rank, where->axis) && has_aligned_rows(l, where, part);
 }
 
 static bool can_be_part(const joiner* j, const join* where, uint32_t value) {
@@ -167,23 +167,26 @@ static bool is_result(const carnot_plan* plan, uint32_t value) {
 }
 
 // False where parts of |step| lie nowhere else.
-static bool find_join(const joiner* j, const carnot_plan_step* step, join* out) {
+static bool find_join(const joiner* j, const carnot_plan_step* step, carnot_op op, join* out) {
   const carnot_lowering* l = j->l;
+  const carnot_plan_node* node = &step->region.nodes[0];
   for (uint32_t i = 0; i < step->variant_count; i++) {
     const carnot_tactic* tactic = tactic_of(step, i);
     if (!tactic || !tactic->parts_in_place) return false;
   }
-  if (step->is_shape) return false;
-  const carnot_plan_node* node = &step->region.nodes[0];
-  const carnot_value_builder* w = &l->values[step->outputs[0]];
+  if (step->is_shape || node->op != op) return false;
+  const bool joins = op == CARNOT_OP_CONCAT;
+  *out = (join){.whole = joins ? step->outputs[0] : step->inputs[0],
+                .parts = joins ? step->inputs : step->outputs,
+                .count = joins ? step->input_count : step->output_count};
+  const carnot_value_builder* w = &l->values[out->whole];
   const int rank = w->from->type.rank;
   int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank ||
       (w->plan.storage != CARNOT_STORAGE_ARENA && w->plan.storage != CARNOT_STORAGE_SUBVIEW))
     return false;
-  *out =
-      (join){.whole = step->outputs[0], .axis = (int)axis, .dense = !j->pitched[step->outputs[0]]};
+  out->axis = (int)axis, out->dense = !j->pitched[out->whole];
   // Rows that are apart already are those of one axis.
   if (!out->dense && w->plan.axis != axis) return false;
   for (int d = 0; d < rank && out->dense; d++)
@@ -192,25 +195,25 @@ static bool find_join(const joiner* j, const carnot_plan_step* step, join* out) 
   return true;
 }
 
-static void join_step(joiner* j, const carnot_plan_step* step) {
+static void join_step(joiner* j, const carnot_plan_step* step, carnot_op op) {
   carnot_lowering* l = j->l;
   join where;
-  if (!find_join(j, step, &where)) return;
-  for (uint32_t i = 0; i < step->input_count; i++) {
-    const uint32_t value = step->inputs[i];
+  if (!find_join(j, step, op, &where)) return;
+  for (uint32_t i = 0; i < where.count; i++) {
+    const uint32_t value = where.parts[i];
     // The parts before this one must have their sizes when shapes are set.
     if (value == CARNOT_PLAN_NONE || l->values[value].waits ||
         !carnot_type_is_static(l->builder, &l->values[value].from->type))
       return;
     if (!can_be_part(j, &where, value) || is_result(l->plan, value)) continue;
-    const bool dense = is_dense_part(l, &where, step, i);
-    if (!dense && !may_lie_apart(j, &where, step, i)) continue;
+    const bool dense = is_dense_part(l, &where, i);
+    if (!dense && !may_lie_apart(j, &where, i)) continue;
     j->pitched[value] = !dense;
     carnot_plan_value* v = &l->values[value].plan;
     v->storage = CARNOT_STORAGE_SUBVIEW;
     v->index = where.whole;
     v->axis = (int32_t)where.axis;
-    v->before = step->inputs;
+    v->before = where.parts;
     v->before_count = i;
     v->max_bytes = 0;
   }
@@ -228,6 +231,8 @@ carnot_status* carnot_lowering_join_parts(carnot_lowering* l) {
   count_reads(&j);
   const carnot_plan_block* main = &l->plan->blocks[0];
   for (uint32_t s = main->first_step + main->step_count; s-- > main->first_step;)
-    join_step(&j, &l->plan->steps[s]);
+    join_step(&j, &l->plan->steps[s], CARNOT_OP_CONCAT);
+  for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++)
+    join_step(&j, &l->plan->steps[s], CARNOT_OP_SPLIT);
   return NULL;
 }

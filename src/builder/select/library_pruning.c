@@ -11,8 +11,8 @@
 #include "builder/measure/timing_cache.h"
 #include "builder/select/tuning.h"
 
-// Runs that an engine is loaded for: a millisecond of loading is worth a nanosecond of each.
-static const uint64_t kRunsPerLoad = 1000000;
+// Runs that an engine is loaded for: a millisecond of loading is worth ten nanoseconds of each.
+static const uint64_t kRunsPerLoad = 100000;
 enum { kRounds = 5, kRuns = 8, kLongestSeconds = 3 };
 
 // What a library is to the regions whose tactics call it.

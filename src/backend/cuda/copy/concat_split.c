@@ -182,17 +182,16 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define PARTS_TACTIC(family, OP)                            \
-  const carnot_tactic carnot_cuda_##family = {              \
-      .name = "cuda_" #family,                              \
-      .anchor = CARNOT_OP_##OP,                             \
-      .numerics = CARNOT_NUMERICS_EXACT,                    \
-      .device = true,                                       \
-      .strided_outputs = true,                              \
-      .pitched_inputs = ~(uint64_t)0,                       \
-      .parts_in_place = CARNOT_OP_##OP == CARNOT_OP_CONCAT, \
-      .reject = parts_reject,                               \
-      .configure = parts_shape,                             \
-      .run = parts_run};
+#define PARTS_TACTIC(family, OP)                                                 \
+  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,           \
+                                              .anchor = CARNOT_OP_##OP,          \
+                                              .numerics = CARNOT_NUMERICS_EXACT, \
+                                              .device = true,                    \
+                                              .strided_outputs = true,           \
+                                              .pitched_inputs = ~(uint64_t)0,    \
+                                              .parts_in_place = true,            \
+                                              .reject = parts_reject,            \
+                                              .configure = parts_shape,          \
+                                              .run = parts_run};
 PARTS_TACTIC(concat, CONCAT)
 PARTS_TACTIC(split, SPLIT)

@@ -199,6 +199,19 @@ static carnot_status* set_parameters(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
+// Rows of the input may be apart.
+static carnot_status* set_rows(const carnot_operand* x, carnot_cuda_norm_params* p) {
+  int64_t strides[CARNOT_MAX_RANK];
+  bool dense = true;
+  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, x->rank, x->dims, strides);
+  for (int d = 0; d < x->rank; d++) dense &= x->dims[d] <= 1 || x->strides[d] == strides[d];
+  if (dense) return NULL;
+  const int64_t pitch = carnot_cuda_row_pitch(x, /*channels_last=*/false);
+  CARNOT_CHECK(pitch, INVALID_ARGUMENT, "the input has no rows at one distance");
+  p->row = (int)x->dims[x->rank - 1], p->pitch = (int)pitch;
+  return NULL;
+}
+
 static carnot_status* set_quantization(const carnot_step_view* step, const carnot_operand* outputs,
                                        carnot_cuda_norm_params* p) {
   if (!holds_quantize(step->region)) return NULL;
@@ -232,6 +245,7 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
                                .spatial = e.spatial,
                                .groups = e.groups}};
   CARNOT_TRY(set_parameters(step, &norm, inputs, &s->params));
+  CARNOT_TRY(set_rows(x, &s->params));
   CARNOT_TRY(set_quantization(step, outputs, &s->params));
   s->groups = carnot_dims_count(x->dims, x->rank) / carnot_max_i64(1, e.size);
   s->by_warp = fits_warp(step, inputs, outputs, &s->params);
@@ -288,6 +302,7 @@ const carnot_tactic carnot_cuda_norm = {.name = "cuda_norm",
                                         .anchor = CARNOT_OP_COUNT,
                                         .numerics = CARNOT_NUMERICS_EXACT,
                                         .device = true,
+                                        .pitched_inputs = 1,
                                         .reject = norm_reject,
                                         .prepare = norm_prepare,
                                         .configure = norm_shape,
