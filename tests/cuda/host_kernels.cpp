@@ -772,8 +772,8 @@ static void run_norm(const void* given, unsigned long long far) {
   for (i64 g = 0; g < p.count; g++) {
     std::vector<f64> x((size_t)p.size);
     for (i64 i = 0; i < p.size; i++) {
-      const i64 at = g * p.size + i;
-      x[(size_t)i] = load(((const T*)p.x)[p.pitch ? at / p.row * p.pitch + at % p.row : at]);
+      const i64 at = p.row ? i / p.row * p.pitch + i % p.row : i;
+      x[(size_t)i] = load(((const T*)p.x)[g * p.group_pitch + at]);
     }
     f64 sum = 0, square = 0;
     for (f64 v : x) sum += v;
@@ -945,11 +945,14 @@ static void run_recurrent(const void* given, unsigned long long far) {
               carnot_cuda_conv1x1_small_params)                                 \
   HOST_KERNEL(conv1x1_small_##BLOCKS##_bf16, (run_conv1x1_small<bf16, BLOCKS>), \
               carnot_cuda_conv1x1_small_params)
-#define HOST_MULTISTAGE(height, width, stages)                                      \
-  HOST_KERNEL(gemm_multistage_##height##x##width##_f16, run_gemm_multistage<f16>,   \
-              carnot_cuda_gemm_tile_params)                                         \
-  HOST_KERNEL(gemm_multistage_##height##x##width##_bf16, run_gemm_multistage<bf16>, \
+#define HOST_MULTISTAGE_FAMILY(family, height, width)                        \
+  HOST_KERNEL(family##_##height##x##width##_f16, run_gemm_multistage<f16>,   \
+              carnot_cuda_gemm_tile_params)                                  \
+  HOST_KERNEL(family##_##height##x##width##_bf16, run_gemm_multistage<bf16>, \
               carnot_cuda_gemm_tile_params)
+#define HOST_MULTISTAGE(height, width, stages)           \
+  HOST_MULTISTAGE_FAMILY(gemm_multistage, height, width) \
+  HOST_MULTISTAGE_FAMILY(gemm_multistage_general, height, width)
 static const bool are_known = [] {
   CARNOT_CUDA_DEPTHWISE_SPANS(HOST_DEPTHWISE_TYPES)
   CARNOT_CUDA_DEPTHWISE_TILES(HOST_DEPTHWISE_TILE_TYPES)

@@ -104,10 +104,9 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
         (rows + 5, 64 * 9 + 8, wide, "", True, False),
         (2 * rows, 64, wide, "Sigmoid", False, True),
         (3 * rows + 1, 2048, columns, "Relu", True, False),
-        (2 * rows + 3, 72, columns - 1, "Gelu", True, False),
     ]
     if kind == MULTISTAGE:
-        return gemms, [
+        return [*gemms, (2 * rows + 3, 72, columns - 1, "Gelu", True, False)], [
             (1, 24, wide, side, 3, 1, 1, "relu6", False),
             (1, 128, columns, side, 3, 1, 2, "silu", True),
             (3, 40, wide, side, 3, 2, 1, "HardSwish", False),
@@ -123,10 +122,7 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
         (3, 64, wide, side, 3, 2, 1, "HardSwish", False),
         (2, 64, wide, side, 1, 2, 1, "", True),
     ]
-    convolutions += [
-        (2, 64, columns + 16, side, 3, 1, 1, "silu", True, 4),  # groups as one
-        (2, 64, columns - 3, side, 3, 1, 1, "Relu", True),  # filters that are no eights
-    ]
+    convolutions += [(2, 64, columns + 16, side, 3, 1, 1, "silu", True, 4)]  # groups as one
     if not is_stand_in():  # more tiles than multiprocessors
         convolutions += [(rows // 16, 128, 2 * columns, 50, 3, 1, 1, "", True)]
     return gemms, convolutions

@@ -7,7 +7,7 @@ enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
 
 typedef struct multistage_config {
   carnot_cuda_multistage_tile tile;
-  carnot_cuda_kernel_id f16, bf16;
+  carnot_cuda_kernel_id kernels[2][2];  // in groups or of filters that are no eights; of BF16
 } multistage_config;
 
 typedef struct multistage_state {
@@ -91,9 +91,9 @@ static carnot_status* multistage_shape(const carnot_step_view* step, const carno
   s->grid[0] = down * across, s->grid[1] = 1;
   s->grid[2] = s->grid[0] ? carnot_cuda_multistage_splits(cuda, tile, s->grid[0], steps) : 1;
   s->shared_bytes = carnot_cuda_multistage_shared_bytes(tile, carnot_ceildiv(steps, s->grid[2]));
+  const bool general = each != p->filters || p->filters % 8;
   CARNOT_TRY(carnot_cuda_kernel(
-      cuda, outputs[0].format.dtype == CARNOT_DTYPE_F16 ? config->f16 : config->bf16,
-      &s->function));
+      cuda, config->kernels[general][outputs[0].format.dtype == CARNOT_DTYPE_BF16], &s->function));
   return carnot_cuda_multistage_allow_shared(cuda, s->function, tile);
 }
 
@@ -112,13 +112,15 @@ static carnot_status* multistage_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define MULTISTAGE_TACTIC(height, width, stage_count)                     \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(                                           \
-      multistage, gemm_multistage, "cuda_gemm_multistage", height, width, \
-      .tile = {.rows = height,                                            \
-               .columns = width,                                          \
-               .stages = stage_count,                                     \
-               .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height)},   \
-      .f16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16, \
-      .bf16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
+#define MULTISTAGE_TACTIC(height, width, stage_count)                                   \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                         \
+      multistage, gemm_multistage, "cuda_gemm_multistage", height, width,               \
+      .tile = {.rows = height,                                                          \
+               .columns = width,                                                        \
+               .stages = stage_count,                                                   \
+               .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height)},                 \
+      .kernels = {{CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,         \
+                   CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16},       \
+                  {CARNOT_CUDA_KERNEL_gemm_multistage_general_##height##x##width##_f16, \
+                   CARNOT_CUDA_KERNEL_gemm_multistage_general_##height##x##width##_bf16}})
 CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(MULTISTAGE_TACTIC)

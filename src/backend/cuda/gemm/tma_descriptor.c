@@ -15,6 +15,9 @@ const char* carnot_cuda_tma_reject(const carnot_problem* problem,
   const carnot_cuda* cuda = carnot_cuda_of(problem->device);
   if (cuda->major != 9 || cuda->minor) return "needs sm_90";
   const carnot_operand_desc* w = &problem->inputs[region->weights];
+  if (region->columns % 8)
+    return carnot_cuda_reject_reason(reason, size, "%lld columns of results, takes eights",
+                                     (long long)region->columns);
   if (problem->region->nodes[0].op != CARNOT_OP_CONV) return NULL;
   if (region->channels % kDepth)
     return carnot_cuda_reject_reason(reason, size, "%lld channels, takes 64s",
@@ -29,10 +32,10 @@ carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda, const carnot_cuda_
   int64_t reach = carnot_max_i64((int64_t)(t->taps / p->kernel_columns) * p->dilation[0],
                                  (int64_t)p->kernel_columns * p->dilation[1]);
   CARNOT_CHECK(cuda->major == 9 && (t->taps == 1 || p->channels % kDepth == 0) &&
-                   (!p->group_filters || p->group_filters == p->filters) &&
+                   (!p->group_filters || p->group_filters == p->filters) && p->filters % 8 == 0 &&
                    (t->taps == 1 || reach <= 2 * kMostReach),
-               INVALID_ARGUMENT, "%d channels, windows over %lld elements on %s", p->channels,
-               (long long)reach, cuda->base.arch);
+               INVALID_ARGUMENT, "%d channels, %d filters, windows over %lld elements on %s",
+               p->channels, p->filters, (long long)reach, cuda->base.arch);
   return NULL;
 }
 

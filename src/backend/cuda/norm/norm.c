@@ -120,7 +120,7 @@ static const char* check_quantized(const carnot_problem* problem, const carnot_n
     size *= x->dims[d];
   }
   if (!carnot_norm_is_by_row(norm) || !carnot_cuda_is_half(x->format.dtype) || size % kVector ||
-      size > kMostOfWarp)
+      size > kMostOfWarp || size != x->dims[x->rank - 1])
     return "quantized results are those of rows of half precision, up to 2048 elements by eights";
   for (uint32_t i = 1; i < 3 && i < problem->region->nodes[0].input_count; i++)
     if (problem->region->nodes[0].inputs[i] != CARNOT_PLAN_NONE &&
@@ -174,7 +174,7 @@ static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs
   if (step->output_count == 2) bits |= (uintptr_t)outputs[1].data;
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
   return carnot_cuda_is_half(inputs[0].format.dtype) && p->per_element && p->period == p->size &&
-         p->size % kVector == 0 && p->size <= kMostOfWarp && bits % 16 == 0 &&
+         p->size % kVector == 0 && p->size <= kMostOfWarp && !p->row && bits % 16 == 0 &&
          (step->output_count == 1 || p->bytes.type);
 }
 
@@ -203,12 +203,15 @@ static carnot_status* set_parameters(const carnot_step_view* step, const carnot_
 static carnot_status* set_rows(const carnot_operand* x, carnot_cuda_norm_params* p) {
   int64_t strides[CARNOT_MAX_RANK];
   bool dense = true;
+  p->group_pitch = p->size;
   carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, x->rank, x->dims, strides);
   for (int d = 0; d < x->rank; d++) dense &= x->dims[d] <= 1 || x->strides[d] == strides[d];
   if (dense) return NULL;
   const int64_t pitch = carnot_cuda_row_pitch(x, /*channels_last=*/false);
   CARNOT_CHECK(pitch, INVALID_ARGUMENT, "the input has no rows at one distance");
-  p->row = (int)x->dims[x->rank - 1], p->pitch = (int)pitch;
+  const int64_t row = x->dims[x->rank - 1];
+  p->group_pitch = p->size / row * pitch;
+  if (p->size != row) p->row = (int)row, p->pitch = (int)pitch;
   return NULL;
 }
 

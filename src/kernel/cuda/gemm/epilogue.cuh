@@ -37,8 +37,9 @@ DEVICE void put_pair(u32 at, i32 a, i32 b) {
 }
 
 // Bias, residual, activation and store of eight results at a time. Parameters are copied to
-// registers: their constant memory is no longer cached at the end of a kernel.
-template <class T>
+// registers: their constant memory is no longer cached at the end of a kernel. ODD: filters may be
+// no multiple of 8, which takes a fifth more instructions.
+template <class T, bool ODD = false>
 struct gemm_epilogue {
   typedef half8 residual;
   enum { FORMS = 1 };
@@ -46,17 +47,17 @@ struct gemm_epilogue {
   half8 *to, *residuals;
   int filters, end, pitch;  // filters / 8, rounded up; before which column / 8 the tile ends; of y
   int activation;
-  int odd;  // filters, where these are no eights: rows are not aligned
+  int odd;  // ODD: filters, where these are no eights: rows are not aligned
   i64 rows;
   f32 low, high;
 
   DEVICE_ONLY void keep(const carnot_cuda_gemm_tile_params& p) {
     to = (half8*)p.y, residuals = (half8*)p.residual;
     filters = end = (p.filters + 7) / 8, pitch = p.pitch / 8, activation = p.activation;
-    odd = p.filters % 8 ? p.filters : 0, rows = p.rows, low = p.low, high = p.high;
+    odd = ODD && p.filters % 8 ? p.filters : 0, rows = p.rows, low = p.low, high = p.high;
     asm volatile(""
                  : "+l"(to), "+l"(residuals), "+r"(filters), "+r"(pitch), "+r"(activation),
-                   "+l"(rows), "+r"(odd), "+f"(low), "+f"(high));
+                   "+l"(rows), "+f"(low), "+f"(high));
   }
   // Columns 8 n to 8 n + 7 of a row of |from|; zeros behind the last.
   DEVICE_ONLY half8 eight_of(const void* from, i64 row, int n) {

@@ -27,7 +27,7 @@ struct gemm_bytes {
   typedef i32 sum;
   typedef carnot_cuda_gemm_int8_params params;
   typedef gemm_int8_epilogue epilogue;
-  enum { LOAD = BYTES };
+  enum { GENERAL = false, LOAD = BYTES };
   static DEVICE_ONLY const carnot_cuda_gemm_tile_params& tile(const params& p) { return p.gemm; }
   static DEVICE_ONLY void load_x(const params& p, u32 to, i64 from, bool there) {
     u32 z = p.outside;
@@ -41,7 +41,6 @@ struct gemm_bytes {
       asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(z) : "memory");
   }
   static DEVICE_ONLY int pitch(const params& p) { return p.w_pitch; }
-  static DEVICE_ONLY void end_at(epilogue&, int) {}  // one group
 };
 
 #endif

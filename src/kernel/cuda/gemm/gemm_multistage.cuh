@@ -21,13 +21,15 @@ DEVICE void prefetch(const void* from, u32 bytes) {
 #endif
 }
 
-// What the GEMM of 16-bit floats computes with.
-template <class T>
+// What the GEMM of 16-bit floats computes with. IS_GENERAL: in groups, or of filters that are no
+// eights.
+template <class T, bool IS_GENERAL>
 struct gemm_halves {
   typedef T operand, weight;
   typedef f32 sum;
   typedef carnot_cuda_gemm_tile_params params;
-  typedef gemm_epilogue<T> epilogue;
+  typedef gemm_epilogue<T, IS_GENERAL> epilogue;
+  enum { GENERAL = IS_GENERAL };
   enum { LOAD = 16 };  // bytes of a load of x
   static DEVICE_ONLY const carnot_cuda_gemm_tile_params& tile(const params& p) { return p; }
   // Loads x, or zeros outside of the image.
@@ -35,8 +37,6 @@ struct gemm_halves {
     cp_async16(to, (const T*)p.x + (there ? from : 0), there ? 16 : 0);
   }
   static DEVICE_ONLY int pitch(const params& p) { return p.depth; }  // of weights, in elements
-  // The tile ends before |column| / 8.
-  static DEVICE_ONLY void end_at(epilogue& out, int column) { out.end = column; }
 };
 
 template <class N, int BM, int BN, int STAGES>
@@ -256,16 +256,17 @@ struct gemm_multistage {
 
   DEVICE_ONLY void run() {
     u32 ranks = gridDim.z, rank = blockIdx.z;
-    int each = p.group_filters ? p.group_filters : p.filters, groups = p.filters / each;
+    int each = N::GENERAL && p.group_filters ? p.group_filters : p.filters,
+        groups = N::GENERAL ? p.filters / each : 1;
     int across = (each + BN - 1) / BN, tile = (int)(blockIdx.x % (across * groups)),
-        group = tile / across, n0 = group * each + (tile - group * across) * BN;
+        group = N::GENERAL ? tile / across : 0, n0 = group * each + (tile - group * across) * BN;
     i64 m0 = (i64)(blockIdx.x / (across * groups)) * BM;
     n_end = (group + 1) * each, first_channel = group * p.channels;
     int whole = (p.depth + DEPTH - 1) / DEPTH, share = (whole + ranks - 1) / ranks;
     int first = (int)rank * share * DEPTH, end = lo(first + share * DEPTH, p.depth);
     int steps = end > first ? (end - first + DEPTH - 1) / DEPTH : 0;
     start(m0, n0, first, end);
-    N::end_at(out, (n_end + 7) / 8);
+    if constexpr (N::GENERAL) out.end = (n_end + 7) / 8;
     for (int s = 0; s < AHEAD; s++)
       if (s < steps) fetch_weights(s);
     int n = n0 / 8 + threadIdx.x % PIECES;

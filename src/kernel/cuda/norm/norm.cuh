@@ -7,10 +7,9 @@
 #include "kernel/cuda/common/numeric.cuh"
 #include "kernel/cuda/norm/norm_params.h"
 
-// Where element |i| of x is, by eights where |unit| is 8.
-DEVICE i64 element_of_x(const carnot_cuda_norm_params& p, i64 i, int unit) {
-  const int row = p.row / unit, pitch = p.pitch / unit;
-  return pitch ? i / row * pitch + i % row : i;
+// Where element |i| of a group of x is, from its first one on.
+DEVICE i64 element_of_x(const carnot_cuda_norm_params& p, i64 i) {
+  return p.row ? (int)i / p.row * (i64)p.pitch + (int)i % p.row : i;
 }
 
 template <class T>
@@ -27,17 +26,17 @@ template <class T>
 DEVICE void norm(const carnot_cuda_norm_params& p) {
   typedef ACCUMULATOR A;
   i64 g = blockIdx.x, base = g * p.size;
-  const T* x = (const T*)p.x;
+  const T* x = (const T*)p.x + g * p.group_pitch;
   enum { KEEP = 8 };
   A kept[KEEP], sum = 0, square = 0;
   bool keeps = p.size <= KEEP * (i64)blockDim.x;
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
-    kept[k] = keeps && i < p.size ? load(x[element_of_x(p, base + i, 1)]) : (A)0;
+    kept[k] = keeps && i < p.size ? load(x[element_of_x(p, i)]) : (A)0;
     sum += kept[k];
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x)
-    sum += load(x[element_of_x(p, base + i, 1)]);
+    sum += load(x[element_of_x(p, i)]);
   A mean = p.rms ? (A)0 : block_reduce<add_of<A>, A>(sum, 0) / (A)p.size;
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
@@ -45,7 +44,7 @@ DEVICE void norm(const carnot_cuda_norm_params& p) {
     if (keeps && i < p.size) square += d * d;
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) {
-    A d = load(x[element_of_x(p, base + i, 1)]) - mean;
+    A d = load(x[element_of_x(p, i)]) - mean;
     square += d * d;
   }
   square = block_reduce<add_of<A>, A>(square, 0);
@@ -57,7 +56,7 @@ DEVICE void norm(const carnot_cuda_norm_params& p) {
     if (keeps && i < p.size) write_normal<T>(p, base, first, i, (kept[k] - mean) * inverse);
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x)
-    write_normal<T>(p, base, first, i, (load(x[element_of_x(p, base + i, 1)]) - mean) * inverse);
+    write_normal<T>(p, base, first, i, (load(x[element_of_x(p, i)]) - mean) * inverse);
   if (threadIdx.x == 0 && p.mean_out) ((f32*)p.mean_out)[g] = (f32)mean;
   if (threadIdx.x == 0 && p.inv_out) ((f32*)p.inv_out)[g] = (f32)inverse;
 }

@@ -4,16 +4,16 @@
 
 #include "kernel/cuda/quantize/byte_result_params.h"
 
-// Groups of |size| elements; y = (x - mean) / sqrt(var + eps) * scale + bias. y is dense, x too or,
-// with |pitch|, of rows of |row| elements that are |pitch| apart. Element i of group g has channel:
-// per_element ? i : (g % groups) * (size / spatial) + i / spatial.
+// Groups of |size| elements; y = (x - mean) / sqrt(var + eps) * scale + bias. y is dense. Element i
+// of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i / spatial.
 typedef struct carnot_cuda_norm_params {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void *y;
   void *mean_out, *inv_out;  // NULL or results of type float
   long long count, size, spatial, groups;
-  long long period;  // per_element: elements after which scale and bias begin again
-  int row, pitch;
+  long long period;       // per_element: elements after which scale and bias begin again
+  long long group_pitch;  // of x: elements from one group to the next
+  int row, pitch;         // of x: groups of several rows that are |pitch| apart; 0: dense groups
   float eps;
   int rms, per_element;
   // Of kernels by warp: q = quantize(y) by |bytes|, and |y| may be NULL.

@@ -13,7 +13,7 @@ template <class T, int PIECES, int LANES>
 DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
   const i64 asked = THREAD / LANES, row = lo(asked, (i64)p.count - 1);
   int lane = threadIdx.x % LANES, pieces = (int)p.size / 8;
-  const half8 none = {}, *from = (const half8*)p.x;
+  const half8 none = {}, *from = (const half8*)((const T*)p.x + row * p.group_pitch);
   half8 x[PIECES], scales[PIECES], biases[PIECES];
   // Only one warp prefetches scale and bias to L2; if all warps did, the requests would
   // serialize on the same cache lines.
@@ -28,7 +28,7 @@ DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
 #pragma unroll
   for (int k = 0; k < PIECES; k++) {
     int at = lane + LANES * k;
-    x[k] = at < pieces ? from[element_of_x(p, row * pieces + at, 8)] : none;
+    x[k] = at < pieces ? from[at] : none;
     if (at < pieces && p.scale) scales[k] = ((const half8*)p.scale)[at];
     if (at < pieces && p.bias) biases[k] = ((const half8*)p.bias)[at];
   }
