@@ -34,6 +34,7 @@
 #include "kernel/cpu/pointwise/convert.h"
 #include "kernel/cpu/pointwise/elementwise.h"
 #include "kernel/cpu/pointwise/pointwise.h"
+#include "kernel/cpu/pointwise/rectify.h"
 #include "kernel/cpu/pointwise/table_bytes.h"
 #include "kernel/cpu/pool/pool_f32.h"
 #include "kernel/cpu/pool/pool_nchw_f32.h"
