@@ -71,18 +71,27 @@ static const char* reject_weights(const carnot_problem* problem, const carnot_ge
   return carnot_packed_weights_reject(problem, problem->inputs[gemm->b].tensor, type, reason, size);
 }
 
-const char* carnot_cpu_gemm_reject(carnot_problem* problem, char* reason, size_t size) {
+const char* carnot_cpu_gemm_read_params(const carnot_problem* problem, carnot_cpu_gemm_params* out,
+                                        char* reason, size_t size) {
   carnot_gemm_problem gemm;
-  carnot_cpu_gemm_params p;
   const char* why = carnot_gemm_read(problem->region, problem->input_count, &gemm);
   if (why) return why;
   const carnot_operand_desc* b = &problem->inputs[gemm.b];
   int64_t columns = b->rank == 2 ? carnot_max_i64(b->dims[0], b->dims[1]) : 1;
   float* bias = malloc((size_t)carnot_max_i64(1, columns) * sizeof(float));
-  if (!bias) return "no memory";
-  why = read_region(problem, &gemm, &p, bias, reason, size);
+  if (!bias) return CARNOT_REJECT_NO_MEMORY;
+  why = read_region(problem, &gemm, out, bias, reason, size);
   free(bias);
-  if (!why) carnot_cpu_gemm_want_row_major(problem);
+  return why;
+}
+
+const char* carnot_cpu_gemm_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_cpu_gemm_params p;
+  const char* why = carnot_cpu_gemm_read_params(problem, &p, reason, size);
+  if (why) return why;
+  carnot_cpu_gemm_want_row_major(problem);
+  carnot_gemm_problem gemm;
+  why = carnot_gemm_read(problem->region, problem->input_count, &gemm);
   return why ? why : reject_weights(problem, &gemm, reason, size);
 }
 
@@ -110,10 +119,10 @@ static carnot_status* pack_weights(const carnot_cpu_gemm_params* p, const float*
   return NULL;
 }
 
-carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+carnot_status* carnot_cpu_gemm_prepare_params(const carnot_problem* problem, carnot_prepared* out,
+                                              carnot_cpu_gemm_params** out_params) {
   const carnot_operand_desc* b = &problem->inputs[problem->region->nodes[0].inputs[1]];
-  void *params, *bias, *packed;
+  void *params, *bias;
   CARNOT_TRY(
       carnot_arena_try(out->arena, 1, sizeof(carnot_cpu_gemm_params), "parameters", &params));
   size_t columns = carnot_align_up((size_t)carnot_max_i64(b->dims[0], b->dims[1]), 16);
@@ -123,23 +132,46 @@ carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_pre
   carnot_gemm_problem gemm;
   const char* why = read_region(problem, &gemm, p, bias, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  p->weights = (int32_t)type;
-  size_t bytes = carnot_packed_weights_bytes(type, weights_shape(p));
-  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
-  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-  CARNOT_TRY(pack_weights(p, b->tensor->data, packed));
+  *out_params = p;
   out->params = p;
   out->param_bytes = sizeof(*p);
   out->constant_count = 2;
-  out->constants[0].packing = carnot_packed_weights_packing(type);
-  out->constants[0].data = packed;
-  out->constants[0].bytes = bytes;
   out->constants[1].packing = "dense f32";
   out->constants[1].data = bias;
   out->constants[1].bytes = carnot_align_up((size_t)p->n, 16) * sizeof(float);
   out->packed_inputs = (uint64_t)1 << gemm.b;
   if (gemm.c != CARNOT_PLAN_NONE) out->packed_inputs |= (uint64_t)1 << gemm.c;
   return NULL;
+}
+
+carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
+  carnot_cpu_gemm_params* p = NULL;
+  CARNOT_TRY(carnot_cpu_gemm_prepare_params(problem, out, &p));
+  p->weights = (int32_t)type;
+  void* packed;
+  size_t bytes = carnot_packed_weights_bytes(type, weights_shape(p));
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
+  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
+  CARNOT_TRY(
+      pack_weights(p, problem->inputs[problem->region->nodes[0].inputs[1]].tensor->data, packed));
+  out->constants[0].packing = carnot_packed_weights_packing(type);
+  out->constants[0].data = packed;
+  out->constants[0].bytes = bytes;
+  return NULL;
+}
+
+bool carnot_cpu_gemm_rounds_residual(const carnot_problem* problem, uint32_t a) {
+  const carnot_region* region = problem->region;
+  const carnot_operand_desc* y = &problem->outputs[0];
+  bool adds = false, rounds = y->format.dtype == CARNOT_DTYPE_BF16;
+  for (uint32_t i = 0; i < problem->input_count; i++) {
+    const carnot_operand_desc* t = &problem->inputs[i];
+    if (i == a || t->is_constant || t->rank != y->rank) continue;
+    adds = true;
+    rounds |= t->format.dtype == CARNOT_DTYPE_BF16;
+  }
+  return region->node_count > 1 && adds && rounds;
 }
 
 void carnot_cpu_gemm_want_row_major(carnot_problem* problem) {

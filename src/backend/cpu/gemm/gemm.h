@@ -42,6 +42,17 @@ void carnot_cpu_gemm_want_row_major(carnot_problem* problem);
 // C of a Gemm as a vector over |n| columns, times beta -> |bias|. NULL, or why it is none.
 const char* carnot_cpu_gemm_take_c(const carnot_problem* problem, const carnot_gemm_problem* gemm,
                                    int64_t n, float* bias);
+// Reads a GEMM over float32 with constant weights. NULL, or why the problem is none.
+const char* carnot_cpu_gemm_read_params(const carnot_problem* problem, carnot_cpu_gemm_params* out,
+                                        char* reason, size_t size);
+// prepare: stores the parameters in |out| and the bias as constant 1; the tactic packs the weights
+// as constant 0.
+carnot_status* carnot_cpu_gemm_prepare_params(const carnot_problem* problem, carnot_prepared* out,
+                                              carnot_cpu_gemm_params** out_params) CARNOT_MUST_USE;
+// Of tactics in BF16: whether the sum with a residual would be rounded. What layers add to a
+// residual may be far smaller than the residual, as in transformers with outlier channels: the
+// residual and the sum stay float32. |a|: the input that is multiplied.
+bool carnot_cpu_gemm_rounds_residual(const carnot_problem* problem, uint32_t a);
 // validate: parameters, operands and epilogue of a step with |constants| packed constants.
 carnot_status* carnot_cpu_gemm_validate(const carnot_step_view* step,
                                         uint32_t constants) CARNOT_MUST_USE;

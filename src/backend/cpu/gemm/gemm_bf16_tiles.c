@@ -30,28 +30,14 @@ static size_t scratch_of(const carnot_conv2d_bf16_tiles* call) {
   return carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(call), 64);
 }
 
-// What layers add to a residual may be far smaller than the residual, as in transformers with
-// outlier channels: the residual and the sum stay float32.
-static bool rounds_residual(const carnot_problem* problem, uint32_t a) {
-  const carnot_region* region = problem->region;
-  const carnot_operand_desc* y = &problem->outputs[0];
-  bool adds = false, rounds = y->format.dtype == CARNOT_DTYPE_BF16;
-  for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_desc* t = &problem->inputs[i];
-    if (i == a || t->is_constant || t->rank != y->rank) continue;
-    adds = true;
-    rounds |= t->format.dtype == CARNOT_DTYPE_BF16;
-  }
-  return region->node_count > 1 && adds && rounds;
-}
-
 static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = carnot_cpu_gemm_reject(problem, reason, size);
   if (why) return why;
   carnot_gemm_problem gemm;
   why = carnot_gemm_read(problem->region, problem->input_count, &gemm);
   if (why) return why;
-  if (rounds_residual(problem, gemm.a)) return "the sum with a residual stays float32";
+  if (carnot_cpu_gemm_rounds_residual(problem, gemm.a))
+    return "the sum with a residual stays float32";
   const carnot_operand_desc* a = &problem->inputs[gemm.a];
   const int64_t k = a->dims[a->rank - 1];
   int64_t rows = 1;
