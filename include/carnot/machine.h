@@ -19,14 +19,19 @@ CARNOT_API const char* carnot_isa_level_name(int level);
 // lacks, or that the environment variable CARNOT_ISA forbids it. Any thread.
 CARNOT_API bool carnot_isa_level_is_usable(int level, char* reason, size_t size);
 
-// ---- accelerators ----
+// ---- libraries ----
 
-// A library that tactics of an accelerator call.
+// A library that tactics call.
 typedef struct carnot_library_info {
   char name[32];
   char version[24];   // "" when it is missing
   char missing[256];  // why it cannot be used and what works without it; "" when it is usable
 } carnot_library_info;
+
+// The optional library of CPU tactics, oneDNN, which is opened once a process. Any thread.
+CARNOT_API void carnot_cpu_get_library(carnot_library_info* out_info);
+
+// ---- accelerators ----
 
 enum { CARNOT_MAX_DEVICE_LIBRARIES = 8 };
 

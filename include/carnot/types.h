@@ -127,13 +127,14 @@ CARNOT_API carnot_status* carnot_tensor_from_format(carnot_tensor_format format,
                                                     const carnot_dims* dims, const void* src,
                                                     void* dst) CARNOT_MUST_USE;
 
-// Libraries and kinds of kernels that tactics of an accelerator come from.
+// Libraries and kinds of kernels that tactics come from: of an accelerator, and oneDNN of the CPU.
 typedef enum carnot_tactic_source {
   CARNOT_SOURCE_CUBLAS,
   CARNOT_SOURCE_CUBLAS_LT,
   CARNOT_SOURCE_CUDNN,
   CARNOT_SOURCE_EDGE_MASK_CONVOLUTIONS,
   CARNOT_SOURCE_JIT_CONVOLUTIONS,
+  CARNOT_SOURCE_ONEDNN,
   CARNOT_SOURCE_COUNT
 } carnot_tactic_source;
 

@@ -10,7 +10,7 @@
 #include "backend/core_functions.h"
 #include "tactic/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 8 };
+enum { CARNOT_BACKEND_ABI = 9 };
 
 typedef struct carnot_backend carnot_backend;
 

@@ -45,10 +45,11 @@ static const struct {
 } kVariables[] = {{"CARNOT_ISA", check_isa, false},       {"CARNOT_THREADS", check_threads, false},
                   {"CARNOT_DEVICE", check_device, false}, {"CARNOT_CUDA_MODULE", NULL, false},
                   {"CARNOT_CUDA_TACTICS", NULL, false},   {"CARNOT_TRT_VERSION", NULL, false},
-                  {"CARNOT_CUDA_DRIVER", NULL, true},     {"CARNOT_FAKE_KERNELS", NULL, true},
-                  {"CARNOT_FAKE_TIMES", NULL, true},      {"CARNOT_MODELS", NULL, true},
-                  {"CARNOT_MUTATIONS", NULL, true},       {"CARNOT_OOM_STRIDE", NULL, true},
-                  {"CARNOT_PLUGIN_LIBRARY", NULL, true},  {"CARNOT_TEST_DEVICE", NULL, true}};
+                  {"CARNOT_ONEDNN", NULL, false},         {"CARNOT_CUDA_DRIVER", NULL, true},
+                  {"CARNOT_FAKE_KERNELS", NULL, true},    {"CARNOT_FAKE_TIMES", NULL, true},
+                  {"CARNOT_MODELS", NULL, true},          {"CARNOT_MUTATIONS", NULL, true},
+                  {"CARNOT_OOM_STRIDE", NULL, true},      {"CARNOT_PLUGIN_LIBRARY", NULL, true},
+                  {"CARNOT_TEST_DEVICE", NULL, true}};
 enum { kVariableCount = sizeof(kVariables) / sizeof(kVariables[0]) };
 
 static carnot_status* unknown(const char* entry, int length) {

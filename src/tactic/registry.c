@@ -108,7 +108,7 @@ const carnot_tactic* carnot_tactic_find(const char* name) {
 }
 
 const char* carnot_tactic_source_name(carnot_tactic_source source) {
-  static const char* const kNames[] = {"cuBLAS", "cuBLASLt", "cuDNN", "edge masks",
-                                       "compiled convolutions"};
+  static const char* const kNames[] = {
+      "cuBLAS", "cuBLASLt", "cuDNN", "edge masks", "compiled convolutions", "oneDNN"};
   return kNames[source];
 }

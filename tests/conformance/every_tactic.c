@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "backend/cpu/onednn/onednn_library.h"
+
 // A bound of sum|a*b| divided by the greatest magnitude of the result, for the sums of the cases:
 // their terms cancel less than this, and operators after the sum amplify less.
 enum { kCancellation = 4 };
@@ -155,6 +157,7 @@ int tactic_tally_print(const tactic_tally* tally, int isa) {
   int missed = 0;
   for (size_t i = 0; i < count; i++) {
     if (tally->has_run[i] || !carnot_isa_includes(level, table[i]->isa)) continue;
+    if (table[i]->sources && carnot_onednn_lacks()) continue;
     printf("%s%s", missed++ ? ", " : "tactics that no case ran: ", table[i]->name);
   }
   printf("%s%u pairs of a case and a tactic, %u failed; %d tactics of %s without a case\n",

@@ -15,7 +15,7 @@ const cli_flag cli_build_flag_table[] = {
     {"timeBudget", CLI_VALUE, CLI_WORKS, "seconds for timing; what is left is chosen by order"},
     {"timingCacheFile", CLI_VALUE, CLI_WORKS, "read before the build, written after"},
     {"tacticSources", CLI_VALUE, CLI_WORKS,
-     "libraries that an accelerator's tactics may call: -CUDNN,+CUBLAS_LT; all"},
+     "libraries that tactics may call: -CUDNN,+CUBLAS_LT,-ONEDNN; all"},
     {"threads", CLI_MAY_VALUE, CLI_WORKS, "threads of a run; 0: one for each processor"},
     {"noPasses", CLI_NO_VALUE, CLI_WORKS, "only the rewriting that running needs"},
     {"disablePasses", CLI_VALUE, CLI_WORKS, "leave these passes out: cse,fuse_norms,…"},
@@ -120,8 +120,8 @@ void cli_build_warn(const cli_build_options* options, const char* format, ...) {
 
 // The source called |name| in any case, with or without underscores; -1: there is none.
 static int find_source(const char* name, size_t length) {
-  static const char* const kNames[] = {"cublas", "cublaslt", "cudnn", "edgemaskconvolutions",
-                                       "jitconvolutions"};
+  static const char* const kNames[] = {
+      "cublas", "cublaslt", "cudnn", "edgemaskconvolutions", "jitconvolutions", "onednn"};
   char plain[32];
   size_t size = 0;
   for (size_t i = 0; i < length && size + 1 < sizeof(plain); i++)
@@ -139,7 +139,7 @@ static carnot_status* tactic_sources(const char* text, uint32_t* out_sources) {
     int found = length ? find_source(at + 1, length - 1) : -1;
     CLI_CHECK(found >= 0 && (*at == '+' || *at == '-'), INVALID_ARGUMENT,
               "tactic source '%.*s' must be + or - and CUBLAS, CUBLAS_LT, CUDNN, "
-              "EDGE_MASK_CONVOLUTIONS or JIT_CONVOLUTIONS",
+              "EDGE_MASK_CONVOLUTIONS, JIT_CONVOLUTIONS or ONEDNN",
               (int)length, at);
     uint32_t bit = 1u << found;
     *out_sources = *at == '+' ? *out_sources | bit : *out_sources & ~bit;

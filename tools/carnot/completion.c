@@ -20,7 +20,7 @@ static const struct {
     {"log", "text json"},
     {"precisionConstraints", "none prefer obey"},
     {"profilingVerbosity", "layer_names_only detailed none"},
-    {"tacticSources", "-CUBLAS -CUBLAS_LT -CUDNN +CUBLAS +CUBLAS_LT +CUDNN"}};
+    {"tacticSources", "-CUBLAS -CUBLAS_LT -CUDNN -ONEDNN +CUBLAS +CUBLAS_LT +CUDNN +ONEDNN"}};
 
 static const struct {
   const char *command, *words;

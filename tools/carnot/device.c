@@ -32,6 +32,15 @@ static void processor_name(char* out, size_t size) {
   if (file) fclose(file);
 }
 
+static json_t* library_json(const carnot_library_info* library) {
+  return json_pack("{s:s,s:s,s:s}", "name", library->name, "version", library->version, "missing",
+                   library->missing);
+}
+
+static void print_library(const carnot_library_info* library) {
+  printf("  %-12s %s\n", library->name, library->missing[0] ? library->missing : library->version);
+}
+
 static void print_json(const char* processor, const carnot_machine_peaks* m) {
   char reason[128];
   const char* name;
@@ -45,6 +54,9 @@ static void print_json(const char* processor, const carnot_machine_peaks* m) {
       "{s:s,s:i,s:i,s:o}", "processor", processor, "processors_online",
       (int)sysconf(_SC_NPROCESSORS_ONLN), "memory_mb",
       (int)((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-6), "isas", isas);
+  carnot_library_info library;
+  carnot_cpu_get_library(&library);
+  json_object_set_new(root, "libraries", json_pack("[o]", library_json(&library)));
   if (m->memory_count) json_object_set_new(root, "measured", cli_machine_json(m));
   json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   putchar('\n');
@@ -58,8 +70,11 @@ static void print_text(const char* processor, const carnot_machine_peaks* m) {
          (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-9);
   for (int i = 0; (name = carnot_isa_level_name(i)) != NULL; i++) {
     bool usable = carnot_isa_level_is_usable(i, reason, sizeof(reason));
-    printf("  %-11s %s%s\n", name, usable ? "usable" : "not usable: ", reason);
+    printf("  %-12s %s%s\n", name, usable ? "usable" : "not usable: ", reason);
   }
+  carnot_library_info library;
+  carnot_cpu_get_library(&library);
+  print_library(&library);
   if (!m->memory_count) return;
   printf("\n%-6s %-11s %14s %14s   in 1e9 operations a second, %d threads\n", "type", "ISA",
          "one thread", "all threads", m->thread_count);
@@ -81,10 +96,7 @@ static void print_text(const char* processor, const carnot_machine_peaks* m) {
 static void print_device(const carnot_device_info* d, const carnot_machine_peaks* m) {
   printf("%s, %s:%s, %d multiprocessors, %.1f GB of memory\n", d->name, d->backend, d->arch,
          d->multiprocessor_count, (double)d->memory_bytes * 1e-9);
-  for (size_t i = 0; i < d->library_count; i++) {
-    const carnot_library_info* l = &d->libraries[i];
-    printf("  %-12s %s\n", l->name, l->missing[0] ? l->missing : l->version);
-  }
+  for (size_t i = 0; i < d->library_count; i++) print_library(&d->libraries[i]);
   if (!m->memory_count) return;
   for (int i = 0; i < m->compute_count; i++)
     printf("  %-5s %10.1f  in 1e12 operations a second\n", m->compute[i].type,
@@ -96,11 +108,8 @@ static void print_device(const carnot_device_info* d, const carnot_machine_peaks
 
 static void print_device_json(const carnot_device_info* d, const carnot_machine_peaks* m) {
   json_t* listed = json_array();
-  for (size_t i = 0; i < d->library_count; i++) {
-    const carnot_library_info* l = &d->libraries[i];
-    json_array_append_new(listed, json_pack("{s:s,s:s,s:s}", "name", l->name, "version", l->version,
-                                            "missing", l->missing));
-  }
+  for (size_t i = 0; i < d->library_count; i++)
+    json_array_append_new(listed, library_json(&d->libraries[i]));
   json_t* root = json_pack("{s:s,s:s,s:i,s:f,s:o}", "device", d->name, "arch", d->arch,
                            "multiprocessors", d->multiprocessor_count, "memory_bytes",
                            (double)d->memory_bytes, "libraries", listed);

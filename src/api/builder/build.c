@@ -4,6 +4,7 @@
 
 #include "api/builder/config.h"
 #include "api/builder/network.h"
+#include "backend/cpu/onednn/onednn_library.h"
 #include "backend/device.h"
 #include "carnot/machine.h"
 #include "engine/engine.h"
@@ -38,12 +39,21 @@ static void warn_of_cpu(const carnot_build_config* build) {
   build->log(build->user, 1, message);
 }
 
-// Tactic sources are libraries of an accelerator.
+// Tactic sources but oneDNN are libraries of an accelerator. A library that was named is missed.
 static void warn_of_sources(const carnot_build_config* build) {
-  const uint32_t all = (1u << CARNOT_SOURCE_COUNT) - 1;
-  if (!build->device && build->log && (build->tactic_sources & all) != all)
+  const uint32_t onednn = 1u << CARNOT_SOURCE_ONEDNN,
+                 others = ((1u << CARNOT_SOURCE_COUNT) - 1) & ~onednn;
+  if (build->device || !build->log) return;
+  if ((build->tactic_sources & others) != others)
     build->log(build->user, 1,
-               "tactic sources have no effect on a CPU: they name libraries of a GPU");
+               "tactic sources have no effect on a CPU, but for ONEDNN: they name libraries of a "
+               "GPU");
+  const char* missing =
+      getenv("CARNOT_ONEDNN") && build->tactic_sources & onednn ? carnot_onednn_lacks() : NULL;
+  char message[512];
+  if (!missing) return;
+  snprintf(message, sizeof(message), "CARNOT_ONEDNN names a library that is not used: %s", missing);
+  build->log(build->user, 1, message);
 }
 
 // |graph| is the network's, or a copy of it with more outputs.

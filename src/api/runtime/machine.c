@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/cpu/onednn/onednn_library.h"
 #include "backend/device.h"
 #include "run/context.h"
 
@@ -25,6 +26,18 @@ bool carnot_isa_level_is_usable(int level, char* reason, size_t size) {
   else
     snprintf(reason, size, "%s", carnot_isa_lacks((carnot_isa)level));
   return false;
+}
+
+void carnot_cpu_get_library(carnot_library_info* out_info) {
+  const carnot_onednn* library;
+  carnot_status* status = carnot_onednn_open(&library);
+  *out_info = (carnot_library_info){.name = "oneDNN"};
+  if (status)
+    snprintf(out_info->missing, sizeof(out_info->missing), "%s", carnot_status_message(status));
+  else
+    snprintf(out_info->version, sizeof(out_info->version), "%d.%d.%d", library->version[0],
+             library->version[1], library->version[2]);
+  carnot_status_free(status);
 }
 
 carnot_status* carnot_device_get_info(const char* spec, carnot_device_info* out_info) {

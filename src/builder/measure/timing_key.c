@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/cpu/onednn/onednn_library.h"
 #include "backend/device.h"
 #include "base/hash.h"
 
@@ -43,6 +44,10 @@ uint64_t carnot_machine_hash(carnot_device* device) {
   h = mix(h, (uint64_t)cache_bytes(_SC_LEVEL1_DCACHE_SIZE));
   h = mix(h, (uint64_t)cache_bytes(_SC_LEVEL2_CACHE_SIZE));
   h = mix(h, (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE));
+  const carnot_onednn* onednn;
+  carnot_status* missing = carnot_onednn_open(&onednn);
+  if (!missing) h = carnot_hash(onednn->version, sizeof(onednn->version), mix_text(h, "oneDNN"));
+  carnot_status_free(missing);
   if (!device) return h;
   h = mix_text(h, device->name);
   carnot_device_library libraries[kMostLibraries];
