@@ -91,9 +91,11 @@ static carnot_status* grouped_configure(const carnot_step_view* step, const carn
   const carnot_window_geometry* geometry = &state->geometry;
   state->panels = carnot_conv2d_grouped_panels(p->group, p->filters / p->group);
   state->row_count = geometry->n * geometry->p;
-  state->rows_per_part =
+  const int64_t rows =
       carnot_rows_per_part(state->row_count, geometry->q * 16 * geometry->r * geometry->s *
                                                  carnot_ceildiv(p->channels / p->group, 4));
+  state->rows_per_part =
+      carnot_ceildiv(rows, CARNOT_CONV2D_GROUPED_ROWS) * CARNOT_CONV2D_GROUPED_ROWS;
   return NULL;
 }
 

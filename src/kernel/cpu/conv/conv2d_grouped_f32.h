@@ -23,7 +23,8 @@
 #include "kernel/cpu/common/epilogue_f32.h"
 
 enum {
-  CARNOT_CONV2D_GROUPED_PIXELS = 14,  // that any level computes together, at most
+  CARNOT_CONV2D_GROUPED_PIXELS = 14,  // of a row that any level computes together, at most
+  CARNOT_CONV2D_GROUPED_ROWS = 4,     // a multiple of the rows that any level computes together
   CARNOT_CONV2D_GROUPED_COLUMNS = 96,
   CARNOT_CONV2D_GROUPED_CHANNELS = 32,
 };

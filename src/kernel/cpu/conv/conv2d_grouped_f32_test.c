@@ -18,6 +18,9 @@ static const problem kProblems[] = {
     {2, 7, 7, 16, 3, 16, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
     {1, 14, 13, 16, 2, 24, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_SILU, true, false},
     {2, 5, 3, 17, 2, 20, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, false, false},
+    {2, 23, 40, 32, 2, 32, 3, 3, 3, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
+    {1, 26, 43, 24, 2, 20, 3, 3, 5, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
+    {1, 15, 20, 12, 3, 16, 5, 5, 1, 2, 4, CARNOT_KERNEL_ACTIVATION_SILU, true, true},
     {1, 4, 1, 16, 2, 16, 3, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
     {1, 3, 1, 4, 5, 4, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
