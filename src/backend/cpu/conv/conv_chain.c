@@ -10,13 +10,22 @@
 enum {
   kMaxStages = CARNOT_CONV_CHAIN_MAX_STAGES,
   kLeastInner = 1 << 16,  // elements: smaller images gain nothing from blocks of rows
-  kLeastRows = 4          // expanded rows by those that neighbouring blocks share
+  kLeastRows = 4,         // expanded rows by those that neighbouring blocks share
+  kDeep = 64,             // channels of a 1x1 convolution from which on, with
+  kDeepFilters = 32       // so many filters, splitting its pixels pays
 };
 
-// The tactics of one convolution that read and pack the stages.
+// The tactics of one convolution that read and pack the stages; |deep|: 1x1 convolutions of many
+// channels, where it is another.
 typedef struct chain_config {
-  const carnot_tactic *point, *few, *depthwise;
+  const carnot_tactic *point, *few, *depthwise, *deep;
 } chain_config;
+
+static const carnot_tactic* point_tactic(const chain_config* config, int64_t channels,
+                                         int64_t filters) {
+  const bool deep = config->deep && channels >= kDeep && filters >= kDeepFilters;
+  return deep ? config->deep : config->point;
+}
 
 // ---- build ----
 
@@ -49,7 +58,7 @@ static const carnot_tactic* tactic_of(const chain_config* config, const carnot_c
   if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") > 1) return config->depthwise;
   const carnot_operand_desc* w = &stage->problem.inputs[node->inputs[1]];
   const bool is_point = w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1;
-  return is_point ? config->point : config->few;
+  return is_point ? point_tactic(config, w->dims[1], w->dims[0]) : config->few;
 }
 
 static double inner_elements(const carnot_conv_stage* stage) {
@@ -86,8 +95,9 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
   as_any.inputs = any;
   why = carnot_conv_reject(&as_any, out, reason, size);
   if (why) return why;
-  if (stage->problem.tactic == config->point && !carnot_conv_is_point(out))
-    return "a 1x1 convolution with a stride or padding";
+  const bool is_point =
+      stage->problem.tactic == config->point || stage->problem.tactic == config->deep;
+  if (is_point && !carnot_conv_is_point(out)) return "a 1x1 convolution with a stride or padding";
   for (uint32_t i = 0; i < stage->problem.input_count; i++)
     if (stage->step_inputs[i] != CARNOT_PLAN_NONE)
       problem->inputs[stage->step_inputs[i]].format.layout = stage->inputs[i].format.layout;
@@ -97,11 +107,14 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
 
 static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chain, char* reason,
                                 size_t size) {
+  const chain_config* config = problem->tactic->config;
   carnot_conv_chain_params p = {.count = chain->count};
   double most = 0;
+  bool deep = false;
   for (int i = 0; i < chain->count; i++) {
     const char* why = reject_stage(problem, &chain->stages[i], &p.stages[i], reason, size);
     if (why) return why;
+    deep |= chain->stages[i].problem.tactic == config->deep;
     if (i + 1 == chain->count) break;
     if (has_full_operand(&p.stages[i].epilogue_plan))
       return "an operand inside the chain varies with the pixel";
@@ -119,6 +132,9 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
   }
   if (!carnot_conv_is_point(&p.stages[0]) && p.stages[0].window.auto_pad != CARNOT_PAD_NOTSET)
     return "the padding of the first convolution depends on sizes";
+  if (config->deep && !deep)
+    return carnot_because(reason, size, "no 1x1 convolution of %d channels and %d filters or more",
+                          kDeep, kDeepFilters);
   if (most < kLeastInner)
     return carnot_because(reason, size, "%.0f numbers between the convolutions stay in cache",
                           most);
@@ -207,9 +223,10 @@ static carnot_status* check_stage(const carnot_step_view* step, const carnot_con
     CARNOT_CHECK(stage->window.auto_pad == CARNOT_PAD_NOTSET, INVALID_MODEL,
                  "the padding of the first convolution depends on sizes");
   }
-  const carnot_tactic* tactic = i == p->depthwise             ? config->depthwise
-                                : carnot_conv_is_point(stage) ? config->point
-                                                              : config->few;
+  const carnot_tactic* tactic = i == p->depthwise ? config->depthwise
+                                : carnot_conv_is_point(stage)
+                                    ? point_tactic(config, stage->channels, stage->filters)
+                                    : config->few;
   CARNOT_CHECK(stage->weights == (int32_t)carnot_packed_weights_type(tactic), INVALID_MODEL,
                "packed weights of type %d, must be %d", stage->weights,
                (int)carnot_packed_weights_type(tactic));
@@ -286,17 +303,28 @@ static void chain_work(const carnot_problem* problem, double* out_flops, double*
   .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = chain_reject,            \
   .prepare = chain_prepare, .validate = chain_validate, .uses_input = chain_uses_input, \
   .configure = carnot_conv_chain_configure, .run = carnot_conv_chain_run, .work = chain_work
-#define CHAIN_TACTIC(level, LEVEL)                                                               \
-  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_conv_few_f32_##level, \
-      carnot_tactic_depthwise_f32_##level;                                                       \
-  static const chain_config kConfig_##level = {&carnot_tactic_conv_f32_##level,                  \
-                                               &carnot_tactic_conv_few_f32_##level,              \
-                                               &carnot_tactic_depthwise_f32_##level};            \
-  CARNOT_CPU_TACTIC(conv_chain_f32, level, LEVEL, .config = &kConfig_##level,                    \
+#define CHAIN_TACTIC(level, LEVEL)                                                                 \
+  extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_conv_few_f32_##level,   \
+      carnot_tactic_depthwise_f32_##level;                                                         \
+  static const chain_config kConfig_##level = {.point = &carnot_tactic_conv_f32_##level,           \
+                                               .few = &carnot_tactic_conv_few_f32_##level,         \
+                                               .depthwise = &carnot_tactic_depthwise_f32_##level}; \
+  CARNOT_CPU_TACTIC(conv_chain_f32, level, LEVEL, .config = &kConfig_##level,                      \
                     .numerics = CARNOT_NUMERICS_EXACT, CHAIN_FUNCTIONS)
 CHAIN_TACTIC(avx512, AVX512);
 CHAIN_TACTIC(avx2, AVX2);
 CHAIN_TACTIC(scalar, SCALAR);
+
+#define CHAIN_SPLIT_TACTIC(split, SPLIT)                                                           \
+  extern const carnot_tactic carnot_tactic_conv_##split##_f32_amxbf16;                             \
+  static const chain_config kConfig_##split = {.point = &carnot_tactic_conv_f32_avx512,            \
+                                               .few = &carnot_tactic_conv_few_f32_avx512,          \
+                                               .depthwise = &carnot_tactic_depthwise_f32_avx512,   \
+                                               .deep = &carnot_tactic_conv_##split##_f32_amxbf16}; \
+  CARNOT_CPU_TACTIC(conv_chain_##split##_f32, amxbf16, AMX_BF16, .config = &kConfig_##split,       \
+                    .numerics = CARNOT_NUMERICS_##SPLIT, CHAIN_FUNCTIONS)
+CHAIN_SPLIT_TACTIC(split6, SPLIT6);
+CHAIN_SPLIT_TACTIC(split3, SPLIT3);
 
 extern const carnot_tactic carnot_tactic_conv_bf16_tiles_amxbf16;
 static const chain_config kConfigBf16 = {.point = &carnot_tactic_conv_bf16_tiles_amxbf16,

@@ -4,7 +4,8 @@
 
 enum {
   kSlotBytes = 384 * 1024,  // of both buffers of a slot: half of a core's L2 or less
-  kBlocks = 8               // of an image, or a multiple
+  kBlocks = 8,              // of an image, or a multiple
+  kSplitBlocks = 4          // where pixels are split: fewer of them leave tiles unused
 };
 
 static int64_t element_bytes(bool is_bf16) { return is_bf16 ? 2 : 4; }
@@ -42,6 +43,13 @@ static void hold(carnot_conv_chain_buffer* b, int64_t rows) {
   b->bytes = (int64_t)carnot_align_up((size_t)(rows * b->row_bytes), 64);
 }
 
+static int64_t least_blocks(const carnot_conv_chain_params* p) {
+  bool split = false;
+  for (int i = 0; i < p->count; i++)
+    split |= carnot_packed_weights_split((carnot_weights_type)p->stages[i].weights);
+  return split ? kSplitBlocks : kBlocks;
+}
+
 // Blocks are as many as spread evenly over threads, and more where a block would not fit.
 static void cut_rows(const carnot_conv_chain_params* p, carnot_conv_chain_state* s) {
   const carnot_window_geometry* w = &s->window;
@@ -49,8 +57,9 @@ static void cut_rows(const carnot_conv_chain_params* p, carnot_conv_chain_state*
   if (p->depthwise > 0) expanded->row_bytes = w->w * s->channels * element_bytes(expanded->is_bf16);
   if (p->depthwise + 1 < p->count)
     filtered->row_bytes = w->q * s->channels * element_bytes(filtered->is_bf16);
+  const int64_t blocks = least_blocks(p);
   int64_t rows;
-  for (s->block_count = kBlocks;; s->block_count += kBlocks) {
+  for (s->block_count = blocks;; s->block_count += blocks) {
     rows = carnot_ceildiv(w->p, s->block_count);
     if (rows <= 1 ||
         rows_under(w, rows) * expanded->row_bytes + rows * filtered->row_bytes <= kSlotBytes)
