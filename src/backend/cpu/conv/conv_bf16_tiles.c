@@ -7,17 +7,18 @@
 
 enum { kLeastGroupChannels = 16, kMostGroups = 8 };
 
-// A filter row is one tap where the kernel joins its columns.
-static bool joins_columns(const carnot_conv_params* p) {
+// Columns of the filter that are one tap.
+static int64_t joined_columns(const carnot_conv_params* p) {
   const int x = p->window.rank - 1;
-  return carnot_bf16_tiles_joins_columns(p->channels / p->group, p->window.kernel[x],
-                                         p->window.dilations[x]);
+  return carnot_bf16_tiles_joined_columns(p->channels / p->group, p->window.kernel[x],
+                                          p->window.dilations[x]);
 }
 
 static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
-  const int64_t joined = joins_columns(p) ? p->window.kernel[p->window.rank - 1] : 1;
-  return (carnot_packed_weights_shape){carnot_conv_taps(p) / joined,
-                                       p->channels / p->group * joined, p->filters / p->group};
+  const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_columns(p);
+  return (carnot_packed_weights_shape){
+      carnot_bf16_tiles_taps(carnot_conv_taps(p) / columns, columns, joined),
+      p->channels / p->group * joined, p->filters / p->group};
 }
 
 // Of one group.
@@ -30,9 +31,10 @@ static size_t packed_bytes(const carnot_conv_params* p) {
 // Sizes that the operands decide, for one group.
 static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
                                         const carnot_window_geometry* g) {
-  return (carnot_conv2d_bf16_tiles){.conv = {CARNOT_WINDOW_FIELDS(g), .c = p->channels / p->group,
-                                             .k = p->filters / p->group, .src_n = g->src_n,
-                                             .src_h = g->src_h, .src_w = g->src_w, .ld = g->ld}};
+  return (carnot_conv2d_bf16_tiles){
+      .conv = {CARNOT_WINDOW_FIELDS(g), .c = p->channels / p->group, .k = p->filters / p->group,
+               .src_n = g->src_n, .src_h = g->src_h, .src_w = g->src_w, .ld = g->ld},
+      .joined = joined_columns(p)};
 }
 
 // Whether the copy of the pixels holds a window of these channels for rows of any size.
@@ -49,7 +51,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   if (why) return why;
   if (carnot_conv_is_depthwise(&p)) return "the depthwise tactics take depthwise convolutions";
   if (p.window.rank > 2) return "the window has three dimensions";
-  if (p.channels / p.group < kLeastGroupChannels && !joins_columns(&p))
+  if (p.channels / p.group < kLeastGroupChannels && joined_columns(&p) == 1)
     return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
                           (long long)(p.channels / p.group), kLeastGroupChannels);
   if (p.group > kMostGroups)
@@ -63,27 +65,39 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
              : "the pixels under the window do not fit in L2";
 }
 
+// Packs the weights of a group, [n,channels,taps], as columns of zeros beyond the filter fill its
+// last tap of a row. |padded| and |wide| have room for them before packing.
+static void pack_group(const carnot_conv_params* p, const float* weights, float* padded,
+                       float* wide, void* packed) {
+  const carnot_packed_weights_shape shape = weights_shape(p);
+  const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_columns(p),
+                filled = (columns + joined - 1) / joined * joined;
+  const int64_t rows = shape.n * (p->channels / p->group) * (carnot_conv_taps(p) / columns);
+  for (int64_t i = 0; i < rows; i++)
+    memcpy(padded + i * filled, weights + i * columns, (size_t)columns * sizeof(float));
+  carnot_pack_conv_k1n16_f32(shape.n, p->channels / p->group, shape.taps * joined, padded, wide);
+  carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide, packed);
+}
+
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_conv_params* p;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = CARNOT_WEIGHTS_BF16_TILES;
   const carnot_packed_weights_shape shape = weights_shape(p);
   const size_t bytes = packed_bytes(p);
-  void *packed, *wide;
+  void *packed, *memory;
   CARNOT_TRY(carnot_conv_alloc_weights(out,
                                        carnot_packed_weights_packing(CARNOT_WEIGHTS_BF16_TILES),
                                        bytes * (size_t)p->group, &packed));
-  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n),
-                           sizeof(float), "weights before packing", &wide));
+  const int64_t depth = shape.taps * shape.depth, wide = carnot_packed_k1n16_count(depth, shape.n);
+  CARNOT_TRY(carnot_calloc((size_t)(wide + depth * shape.n), sizeof(float),
+                           "weights before packing", &memory));
   const float* weights = carnot_conv_weights(problem)->tensor->data;
-  const int64_t taps = carnot_conv_taps(p), channels = p->channels / p->group;
-  for (int64_t g = 0; g < p->group; g++) {
-    carnot_pack_conv_k1n16_f32(shape.n, channels, taps, weights + g * shape.n * channels * taps,
-                               wide);
-    carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide,
-                               (char*)packed + (size_t)g * bytes);
-  }
-  free(wide);
+  const int64_t each = shape.n * (p->channels / p->group) * carnot_conv_taps(p);
+  for (int64_t g = 0; g < p->group; g++)
+    pack_group(p, weights + g * each, (float*)memory + wide, memory,
+               (char*)packed + (size_t)g * bytes);
+  free(memory);
   return NULL;
 }
 

@@ -22,35 +22,39 @@ static void copy_pixels(const tiles_call* call, const char* from, int64_t stride
   }
 }
 
-static void join_columns(const tiles_call* call, const char* row, int64_t w0, char* to) {
-  const carnot_conv2d_bf16_tiles* p = call->problem;
-  const carnot_conv2d_f32* c = &p->conv;
-  const __mmask32 mask = (__mmask32)((UINT64_C(1) << call->layout.channels) - 1);
-  const char* at = row + w0 * call->conv.src_w;
-  if (w0 >= 0 && w0 + c->s <= c->w && c->src_w == c->c) {
-    if (p->src_is_bf16) {
-      _mm512_store_si512(to, _mm512_maskz_loadu_epi16(mask, at));
-      return;
-    }
-    const __m512 low = _mm512_maskz_loadu_ps((__mmask16)mask, at);
-    const __m512 high = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), (const float*)at + 16);
-    _mm512_store_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-    return;
+// |count| numbers from |from| on; returns whether all are finite.
+CARNOT_INLINE bool copy_numbers(bool is_bf16, const char* from, int64_t count, char* to) {
+  const __m512i exponent = _mm512_set1_epi16(0x7f80);
+  __mmask32 wrong = 0;
+  for (int64_t k = 0; k < count; k += 32) {
+    const __m512i x = load_bf16_32(is_bf16, from, k, count - k);
+    wrong |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exponent), exponent);
+    if (count - k >= 32)
+      _mm512_storeu_si512(to + k * 2, x);
+    else
+      _mm512_mask_storeu_epi16(to + k * 2, (__mmask32)((UINT64_C(1) << (count - k)) - 1), x);
   }
-  float values[kTileBytes / 2] __attribute__((aligned(64))) = {0};
-  for (int64_t s = max_i64(0, -w0); s < c->s && w0 + s < c->w; ++s)
-    for (int64_t k = 0; k < c->c; ++k) {
-      const char* from = at + s * call->conv.src_w;
-      float* value = &values[s * c->c + k];
-      if (p->src_is_bf16) {
-        const uint32_t bits = (uint32_t)((const uint16_t*)(const void*)from)[k] << 16;
-        memcpy(value, &bits, sizeof bits);
-      } else {
-        *value = ((const float*)(const void*)from)[k];
-      }
-    }
-  const __m512 low = _mm512_load_ps(values), high = _mm512_load_ps(values + 16);
-  _mm512_store_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+  return !wrong;
+}
+
+static bool copy_dense(const tiles_call* call, const char* row, int64_t w, int64_t count,
+                       char* to) {
+  const carnot_conv2d_bf16_tiles* p = call->problem;
+  const tiles_conv* c = &call->conv;
+  const int64_t pixel = c->c * c->element;
+  const int64_t begin = min_i64(count, max_i64(0, -w)),
+                end = max_i64(begin, min_i64(count, c->w - w));
+  const bool together = c->src_w == c->c * (p->src_is_bf16 ? 2 : 4);
+  const int64_t at_once = together ? end - begin : 1;
+  bool finite = true;
+  memset(to, 0, (size_t)(begin * pixel));
+  for (int64_t j = begin; j < end; j += at_once) {
+    const char* from = row + (w + j) * c->src_w;
+    finite &= p->src_is_bf16 ? copy_numbers(true, from, at_once * c->c, to + j * pixel)
+                             : copy_numbers(false, from, at_once * c->c, to + j * pixel);
+  }
+  memset(to + end * pixel, 0, (size_t)((count - end) * pixel));
+  return finite;
 }
 
 // ---- the epilogue ----
@@ -195,7 +199,7 @@ void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t
   tiles_call call = {.conv = tiles_conv_of_bf16(p),
                      .problem = p,
                      .copy_pixels = copy_pixels,
-                     .join_columns = join_columns,
+                     .copy_dense = copy_dense,
                      .sum = sum,
                      .store = store,
                      .scratch = p->scratch,

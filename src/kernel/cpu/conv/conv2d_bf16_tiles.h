@@ -6,8 +6,8 @@
 // Sizes, strides and the epilogue are those of carnot_conv2d_f32, whose pointers src, dst and
 // epilogue.residual point to elements of the types below; strides count elements. A GEMM [M,K] by
 // [K,N] is a 1x1 convolution over one row of M pixels.
-// With few channels (a first layer) a row of the filter is one tap of S * C channels, see
-// carnot_bf16_tiles_joins_columns.
+// With few channels (a first layer) |joined| columns of the filter are one tap of joined * C
+// channels, see carnot_bf16_tiles_joined_columns; columns beyond the filter have weights of zero.
 // |weights| packed as k2n16d32 bf16: the panels of k2n16 bf16 (pack_half.h) with the depth of a tap
 // filled up with zeros to a multiple of 32, so that every tap begins with a tile.
 // |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
@@ -26,6 +26,7 @@
 typedef struct carnot_conv2d_bf16_tiles {
   carnot_conv2d_f32 conv;
   bool src_is_bf16, dst_is_bf16, residual_is_bf16;  // else float32
+  int64_t joined;                                   // columns of a tap; 0 and 1: one
   void* scratch;
 } carnot_conv2d_bf16_tiles;
 
@@ -34,10 +35,15 @@ typedef void carnot_conv2d_bf16_tiles_fn(const carnot_conv2d_bf16_tiles* p, int6
 
 enum { CARNOT_BF16_TILES_MAX_TAPS = 256 };
 
-// Whether the S columns of a filter row are one tap: half of a tile and less would hold one pixel,
-// and a tile holds them all.
-static inline bool carnot_bf16_tiles_joins_columns(int64_t c, int64_t s, int64_t dilation_w) {
-  return c < 16 && s > 1 && s * c <= 32 && dilation_w == 1;
+// The columns of a filter row that pay as one tap: pixels of half a tile's depth and less leave the
+// rest of it to the pixels beside them.
+static inline int64_t carnot_bf16_tiles_joined_columns(int64_t c, int64_t s, int64_t dilation_w) {
+  if (c > 16 || dilation_w != 1) return 1;
+  return 32 / c < s ? 32 / c : s;
+}
+// The taps of a filter.
+static inline int64_t carnot_bf16_tiles_taps(int64_t r, int64_t s, int64_t joined) {
+  return r * ((s + joined - 1) / joined);
 }
 
 // Whether the kernel takes these sizes: no more than CARNOT_BF16_TILES_MAX_TAPS taps, and the

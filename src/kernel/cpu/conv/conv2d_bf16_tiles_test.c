@@ -23,8 +23,27 @@ static const problem kProblems[] = {
     {1, 3, 130, 200, 1, 20, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
     {1, 9, 20, 1300, 1, 33, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
     {1, 1, 130, 96, 1, 200, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false, true},
+    {1, 31, 29, 16, 1, 32, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
+    {2, 19, 300, 16, 1, 3, 9, 9, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
+    {1, 21, 400, 6, 1, 33, 5, 11, 3, 1, 5, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
+    {1, 16, 23, 11, 2, 16, 3, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_SILU, false, true},
     {1, 3, 3, 2048, 1, 600, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
 };
+
+// The weights [K,C,R,S] of a group, |joined| columns a tap.
+static float* packed_weights(const problem* p, const float* weights, int64_t joined) {
+  const int64_t taps = carnot_bf16_tiles_taps(p->r, p->s, joined), depth = joined * p->c,
+                filled = (p->s + joined - 1) / joined * joined, rows = p->k * p->c * p->r;
+  float *padded = buffer(rows * filled, 0),
+        *wide = buffer(carnot_packed_k1n16_count(taps * depth, p->k), 0);
+  for (int64_t i = 0; i < rows * filled; ++i)
+    padded[i] = i % filled < p->s ? weights[i / filled * p->s + i % filled] : 0;
+  carnot_pack_conv_k1n16_f32(p->k, p->c, p->r * filled, padded, wide);
+  float* packed = buffer(carnot_packed_k2n16d32_count(taps, depth, p->k) / 2, 0);
+  carnot_pack_k2n16d32_bf16(taps, depth, p->k, wide, (uint16_t*)packed);
+  buffer_free(padded), buffer_free(wide);
+  return packed;
+}
 
 static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, unsigned types) {
   const bool src_bf16 = types & 1, dst_bf16 = types & 2, residual_bf16 = types & 4;
@@ -41,13 +60,10 @@ static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, un
   void* dst = stored(kernels, dst_bf16, o.dst, dst_count);
   const int src_bytes = src_bf16 ? 2 : 4, dst_bytes = dst_bf16 ? 2 : 4;
   for (int64_t g = 0; g < p->groups; ++g) {
-    const int64_t taps = p->r * p->s;
-    carnot_pack_conv_k1n16_f32(p->k, p->c, taps, o.weights + g * p->k * p->c * taps, o.packed);
-    const bool joins = carnot_bf16_tiles_joins_columns(p->c, p->s, p->dilation);
-    const int64_t tile_taps = joins ? p->r : taps, depth = joins ? p->s * p->c : p->c;
-    float* packed = buffer(carnot_packed_k2n16d32_count(tile_taps, depth, p->k) / 2, 0);
-    carnot_pack_k2n16d32_bf16(tile_taps, depth, p->k, o.packed, (uint16_t*)packed);
+    const int64_t joined = carnot_bf16_tiles_joined_columns(p->c, p->s, p->dilation);
+    float* packed = packed_weights(p, o.weights + g * p->k * p->c * p->r * p->s, joined);
     carnot_conv2d_bf16_tiles call = {.conv = conv_of(p, &o, g),
+                                     .joined = joined,
                                      .src_is_bf16 = src_bf16,
                                      .dst_is_bf16 = dst_bf16,
                                      .residual_is_bf16 = residual_bf16};
@@ -89,10 +105,38 @@ static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, un
   operands_deinit(&o);
 }
 
+// A number that is not finite reaches the results whose window holds it and no others.
+static void check_not_finite(const carnot_cpu_kernels* kernels) {
+  enum { kSize = 40, kChannels = 3, kFilter = 7, kAt = 11 };
+  static const problem kProblem = {1,       kSize, kSize, kChannels, 1, 5, kFilter,
+                                   kFilter, 2,     1,     3,         0, 0, false};
+  if (!kernels->conv2d_bf16_tiles) return;
+  operands o;
+  operands_init(&kProblem, kernels, WEIGHTS_BF16, &o);
+  const int64_t joined = carnot_bf16_tiles_joined_columns(kChannels, kFilter, 1);
+  float* packed = packed_weights(&kProblem, o.weights, joined);
+  o.src[(kAt * kSize + kAt) * o.src_ld] = INFINITY;
+  carnot_conv2d_bf16_tiles call = {.conv = conv_of(&kProblem, &o, 0), .joined = joined};
+  call.conv.weights = packed;
+  call.scratch =
+      aligned_alloc(64, (size_t)(carnot_conv2d_bf16_tiles_scratch(&call) + 63) / 64 * 64);
+  kernels->conv2d_bf16_tiles(&call, 0, o.p * o.q, 0, kProblem.k);
+  for (int64_t i = 0; i < o.p; ++i)
+    for (int64_t j = 0; j < o.q; ++j)
+      for (int64_t k = 0; k < kProblem.k; ++k) {
+        const int64_t y = kAt - (2 * i - 3), x = kAt - (2 * j - 3);
+        const bool inside = y >= 0 && y < kFilter && x >= 0 && x < kFilter;
+        assert_true(!isfinite(o.dst[(i * o.q + j) * o.ld + k]) == inside);
+      }
+  free(call.scratch), buffer_free(packed);
+  operands_deinit(&o);
+}
+
 static void check_tiles(const carnot_cpu_kernels* kernels) {
   if (!kernels->conv2d_bf16_tiles) return;
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
     for (unsigned types = 0; types < 8; ++types) check_stored(kernels, &kProblems[i], types);
+  check_not_finite(kernels);
 }
 
 static void test_tiles(void** state) { (void)state, for_each_isa(check_tiles); }

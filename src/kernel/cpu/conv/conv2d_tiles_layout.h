@@ -3,8 +3,9 @@
 // every filter tap is one offset: output pixel (i,j) of the block is row i * columns + j of a
 // matrix, and under tap (r,s) it reads the copied pixel (i * columns + j) + offset(r,s). What lies
 // between the rows of a block is computed and not stored. With a stride of t there is a copy for
-// each residue of r * dilation modulo t. Where the columns of a filter row are one tap, a copied
-// pixel holds the S * C numbers under it, and there is one for each output column.
+// each residue of r * dilation modulo t. Where several columns of the filter are one tap, the
+// pixels of a copied row lie one behind the other as in memory: a tile reads those of a tap, and
+// what lies behind them meets weights of zero.
 #ifndef CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_LAYOUT_H_
 #define CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_LAYOUT_H_
 
@@ -34,7 +35,7 @@ typedef struct tiles_conv {
   const char* src;
   int64_t src_n, src_h, src_w;  // bytes
   int element;                  // bytes of an element of a tile
-  bool joins;                   // the columns of a filter row are one tap
+  int64_t joined;               // columns of the filter that are one tap
   bool in_place;                // elements lie in memory as tiles hold them
   bool windows;       // no window leaves the input, and a tile may be read at each of its pixels
   bool reads_behind;  // what tiles read behind a pixel's channels meets weights of zero and is
@@ -53,22 +54,22 @@ typedef struct tiles_conv {
 static inline tiles_conv tiles_conv_of_bf16(const carnot_conv2d_bf16_tiles* p) {
   const carnot_conv2d_f32* c = &p->conv;
   return (tiles_conv){TILES_CONV_FIELDS(c, p->src_is_bf16 ? 2 : 4), .element = 2,
-                      .joins = carnot_bf16_tiles_joins_columns(c->c, c->s, c->dilation_w),
-                      .in_place = p->src_is_bf16};
+                      .joined = p->joined > 1 ? p->joined : 1, .in_place = p->src_is_bf16};
 }
 
 static inline tiles_conv tiles_conv_of_s8(const carnot_conv2d_s8_tiles* p) {
   const carnot_conv2d_u8s8* c = &p->conv;
-  return (tiles_conv){TILES_CONV_FIELDS(c, 1), .element = 1, .in_place = true,
-                      .windows = p->readable, .reads_behind = true};
+  return (tiles_conv){TILES_CONV_FIELDS(c, 1), .element = 1,           .joined = 1,
+                      .in_place = true,        .windows = p->readable, .reads_behind = true};
 }
 
 typedef struct tiles_layout {
   bool direct;             // pixels are read where they lie, without a copy
   bool fits;               // the copy holds the pixels under some results
   int64_t bytes;           // of the copy
-  int64_t taps, channels;  // of a tap: C, or S * C
-  int64_t depth;           // bytes of the channels filled up to whole tiles
+  int64_t taps, row_taps;  // of the filter, of a row of it
+  int64_t depth;           // bytes of the channels of a tap filled up to whole tiles
+  int64_t unit;            // bytes from the copied pixel under an output to that under the next
   int64_t row_phases, column_phases;
   int64_t rows, out_columns;     // of a block
   int64_t copied_rows, columns;  // of a phase, and pixels of a copied row
@@ -94,17 +95,19 @@ static inline bool tiles_read_in_place(const tiles_conv* c, int64_t depth) {
 
 // The layout of a copy of up to |bytes|.
 static inline tiles_layout tiles_layout_within(const tiles_conv* c, int64_t bytes) {
-  const int64_t s = c->joins ? 1 : c->s;
-  tiles_layout l = {.taps = c->r * s, .channels = c->joins ? c->s * c->c : c->c};
-  l.depth = (l.channels * c->element + kTileBytes - 1) / kTileBytes * kTileBytes;
+  tiles_layout l = {.row_taps = (c->s + c->joined - 1) / c->joined};
+  l.taps = c->r * l.row_taps;
+  l.depth = (c->joined * c->c * c->element + kTileBytes - 1) / kTileBytes * kTileBytes;
+  l.unit = c->joined > 1 ? c->stride_w * c->c * c->element : l.depth;
   l.direct = tiles_read_in_place(c, l.depth);
   l.row_phases = tiles_phases(c->r, c->dilation_h, c->stride_h);
-  l.column_phases = tiles_phases(s, c->dilation_w, c->stride_w);
+  l.column_phases = c->joined > 1 ? 1 : tiles_phases(c->s, c->dilation_w, c->stride_w);
   const int64_t phases = l.row_phases * l.column_phases;
   const int64_t more_rows = (c->r - 1) * c->dilation_h / c->stride_h;
-  const int64_t more_columns = (s - 1) * c->dilation_w / c->stride_w;
-  // Pixels of the copy; the last step reads a step and the widest offset behind it.
-  const int64_t most = bytes / l.depth - kTileRows - more_columns;
+  const int64_t more_columns = (c->s - 1) * c->dilation_w / c->stride_w;
+  // Pixels of the copy; the last step reads a step, the widest offset and a tile's row behind it.
+  const int64_t most =
+      bytes / l.unit - kTileRows - more_columns - (c->joined > 1 ? l.depth / l.unit + 1 : 0);
   const int64_t columns = most / (phases * (1 + more_rows)) - more_columns;
   l.out_columns = columns < c->q ? columns : c->q;
   l.columns = l.out_columns + more_columns;

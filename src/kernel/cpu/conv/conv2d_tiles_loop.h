@@ -18,11 +18,6 @@ static void copy_row(const tiles_call* call, int64_t columns, const char* row, i
                      char* to) {
   const tiles_conv* c = &call->conv;
   const int64_t depth = call->layout.depth, t = c->stride_w;
-  if (c->joins) {
-    for (int64_t j = 0; j < columns; ++j)
-      call->join_columns(call, row, j * t + first, to + j * depth);
-    return;
-  }
   const int64_t begin = min_i64(columns, first < 0 ? (t - 1 - first) / t : 0);
   const int64_t end = max_i64(begin, min_i64(columns, (c->w - first + t - 1) / t));
   memset(to, call->border, (size_t)(begin * depth));
@@ -32,9 +27,33 @@ static void copy_row(const tiles_call* call, int64_t columns, const char* row, i
   memset(to + end * depth, call->border, (size_t)((columns - end) * depth));
 }
 
-static void copy_block(const tiles_call* call, const tiles_block* b) {
+// The copy where columns are joined. Whole rows, for tiles read behind the pixels of a block, and
+// zeros behind the last. Returns whether all numbers are finite.
+static bool copy_dense_block(const tiles_call* call, const tiles_block* b) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
+  const int64_t count = b->rows + l->copied_rows - l->rows, row = l->columns * l->unit;
+  bool finite = true;
+  for (int64_t y = 0; y < l->row_phases; ++y) {
+    char* to = b->copy + y * l->copied_rows * row;
+    for (int64_t i = 0; i < count; ++i, to += row) {
+      const int64_t h = (b->p0 + i) * c->stride_h + y - c->pad_h;
+      if ((uint64_t)h < (uint64_t)c->h)
+        finite &= call->copy_dense(call, c->src + b->n * c->src_n + h * c->src_h,
+                                   b->q0 * c->stride_w - c->pad_w, l->columns * c->stride_w, to);
+      else
+        memset(to, 0, (size_t)row);
+    }
+    memset(to, 0, (size_t)l->depth);
+  }
+  return finite;
+}
+
+// Returns whether what a tile reads behind the channels of a tap does no harm.
+static bool copy_block(const tiles_call* call, const tiles_block* b) {
+  const tiles_conv* c = &call->conv;
+  const tiles_layout* l = &call->layout;
+  if (c->joined > 1) return copy_dense_block(call, b);
   const int64_t count = b->rows + l->copied_rows - l->rows, row = l->columns * l->depth;
   const int64_t columns = b->columns + l->columns - l->out_columns;
   char* to = b->copy;
@@ -49,19 +68,20 @@ static void copy_block(const tiles_call* call, const tiles_block* b) {
           memset(to, call->border, (size_t)(columns * l->depth));
         }
       }
+  return true;
 }
 
 static void find_offsets(tiles_call* call) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
-  const int64_t columns = l->taps / c->r;
   for (int64_t r = 0; r < c->r; ++r)
-    for (int64_t s = 0; s < columns; ++s) {
-      const int64_t y = r * c->dilation_h, x = s * c->dilation_w;
-      const int64_t phase = y % c->stride_h * l->column_phases + x % c->stride_w;
-      const int64_t pixel =
-          (phase * l->copied_rows + y / c->stride_h) * l->columns + x / c->stride_w;
-      call->offsets[r * columns + s] = l->direct ? y * c->src_h + x * c->src_w : pixel * l->depth;
+    for (int64_t s = 0; s < l->row_taps; ++s) {
+      const int64_t y = r * c->dilation_h, x = s * c->joined * c->dilation_w;
+      const int64_t phase =
+          y % c->stride_h * l->column_phases + (c->joined > 1 ? 0 : x % c->stride_w);
+      const int64_t row = (phase * l->copied_rows + y / c->stride_h) * l->columns * l->unit;
+      const int64_t column = c->joined > 1 ? x * c->c * c->element : x / c->stride_w * l->unit;
+      call->offsets[r * l->row_taps + s] = l->direct ? y * c->src_h + x * c->src_w : row + column;
     }
 }
 
@@ -141,9 +161,9 @@ static void find_step(const tiles_call* call, const tiles_block* b, int64_t at, 
                       int64_t m0, int64_t m1, tiles_step* s) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
-  s->a[0] = b->copy + at * l->depth;
-  s->a[1] = s->a[0] + kGroupRows * l->depth;
-  s->stride[0] = s->stride[1] = l->depth;
+  s->a[0] = b->copy + at * l->unit;
+  s->a[1] = s->a[0] + kGroupRows * l->unit;
+  s->stride[0] = s->stride[1] = l->unit;
   s->count = (int)min_i64(kTileRows, end - at);
   s->groups = s->count > kGroupRows ? 2 : 1;
   s->dense = true;
@@ -159,12 +179,14 @@ static void find_step(const tiles_call* call, const tiles_block* b, int64_t at, 
 static void compute_block(const tiles_call* call, const tiles_block* b, int64_t m0, int64_t m1,
                           bool is_first) {
   const int64_t end = (b->rows - 1) * call->layout.columns + b->columns;
-  copy_block(call, b);
+  const bool harmless = copy_block(call, b);
   for (int64_t at = 0; at < end; is_first = false) {
     tiles_step steps[kMostSteps];
     int count = 0;
-    for (; at < end && count < kMostSteps; at += kTileRows)
-      find_step(call, b, at, end, m0, m1, &steps[count++]);
+    for (; at < end && count < kMostSteps; at += kTileRows) {
+      find_step(call, b, at, end, m0, m1, &steps[count]);
+      steps[count++].guarded = !harmless;
+    }
     compute_steps(call, steps, count, is_first);
   }
 }
@@ -217,6 +239,7 @@ static void direct_step(const tiles_call* call, int64_t m, int64_t m1, int64_t t
     memset(copy + there * depth, 0, (size_t)((kGroupRows - there) * depth));
     s->a[g] = copy, s->stride[g] = depth;
   }
+  s->guarded = false;
 }
 
 // The columns of a pass over |rows| rows in blocks of |block|: all of them, whose weights are read

@@ -23,6 +23,7 @@ typedef struct tiles_step {
   int groups;              // 1 or 2
   int count;               // pixels
   bool dense;              // pixels are |out[0]| and those behind it, all stored
+  bool guarded;            // numbers behind the channels of a tap are not multiplied
   int64_t out[kTileRows];  // output pixels; -1: not stored
 } tiles_step;
 
@@ -43,8 +44,9 @@ struct tiles_call {
   // Copies |count| pixels of the input, |stride| bytes apart, to pixels |depth| bytes apart.
   void (*copy_pixels)(const tiles_call* call, const char* from, int64_t stride, int64_t count,
                       char* to);
-  // Copies the numbers under a filter row that begins at column |w| of an input row, as one pixel.
-  void (*join_columns)(const tiles_call* call, const char* row, int64_t w, char* to);
+  // Copies |count| pixels of an input row from column |w| on, one behind the other, zeros where
+  // they are in the padding. Returns whether all numbers are finite.
+  bool (*copy_dense)(const tiles_call* call, const char* row, int64_t w, int64_t count, char* to);
   // Sums of columns from |n| on: sums_of_step with the kernel's type.
   void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
               void* sums);
@@ -136,6 +138,41 @@ CARNOT_INLINE void sums_of_shape(tiles_type type, bool streams, int groups, int 
   AMX_BARRIER();
 }
 
+// The channels under tap |t| of 16 pixels that lie |stride| apart from |a| on, zeros behind them.
+static void copy_tap(const tiles_call* call, int64_t t, const char* a, int64_t stride, char* to) {
+  const tiles_conv* c = &call->conv;
+  const int64_t s = t % call->layout.row_taps * c->joined;
+  const int64_t bytes = min_i64(c->joined, c->s - s) * c->c * c->element;
+  const __mmask64 mask = bytes < kTileBytes ? (UINT64_C(1) << bytes) - 1 : ~UINT64_C(0);
+  for (int i = 0; i < kGroupRows; ++i, a += stride, to += kTileBytes)
+    _mm512_store_si512(to, _mm512_maskz_loadu_epi8(mask, a));
+}
+
+// The same sums where numbers that are not finite lie behind the channels of a tap.
+static void guarded_sums(tiles_type type, const tiles_call* call, const tiles_step* s, int64_t n,
+                         tiles_beside* beside, char* sums) {
+  char tile[kGroupRows * kTileBytes] __attribute__((aligned(64)));
+  const int64_t ld = kStepColumns * 4;
+  while (beside->step && beside->row < beside->step->count) work_beside(call, beside);
+  for (int g = 0; g < s->groups; ++g) {
+    for (int64_t panel = n; panel < min_i64(call->n1, n + kStepColumns); panel += kPanel) {
+      const char* b = call->weights + panel / kPanel * call->panel;
+      AMX_BARRIER();
+      _tile_zero(0);
+      for (int64_t t = 0; t < call->layout.taps; ++t, b += kPanel * kTileBytes) {
+        copy_tap(call, t, s->a[g] + call->offsets[t], s->stride[g], tile);
+        AMX_BARRIER();
+        _tile_loadd(4, tile, kTileBytes);
+        _tile_loadd(6, b, 64);
+        TILES_DOT(type, 0, 4, 6);
+        AMX_BARRIER();
+      }
+      _tile_stored(0, sums + g * kGroupRows * ld + (panel - n) * 4, ld);
+      AMX_BARRIER();
+    }
+  }
+}
+
 CARNOT_INLINE void sums_as(tiles_type type, bool streams, const tiles_call* call,
                            const tiles_step* s, int64_t n, tiles_beside* beside, char* sums) {
   const char* b = call->weights + n / kPanel * call->panel;
@@ -152,7 +189,9 @@ CARNOT_INLINE void sums_as(tiles_type type, bool streams, const tiles_call* call
 
 CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
                                 int64_t n, tiles_beside* beside, void* sums) {
-  if (call->streams)
+  if (s->guarded)
+    guarded_sums(type, call, s, n, beside, sums);
+  else if (call->streams)
     sums_as(type, true, call, s, n, beside, sums);
   else
     sums_as(type, false, call, s, n, beside, sums);
