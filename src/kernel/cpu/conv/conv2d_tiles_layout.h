@@ -16,6 +16,7 @@ enum {
   kTileBytes = 64,                // of a tile's row
   kGroupRows = 16,                // pixels of a tile
   kTileRows = 2 * kGroupRows,     // of a step
+  kLeastStored = 8,               // of them at a time beside a tile of K
   kSmallCopyBytes = 128 * 1024,   // of the copy, which stays in L2 with the weights that it meets
   kLargeCopyBytes = 1024 * 1024,  // where the small one holds the pixels under few results
   kFewResults = 256,

@@ -132,7 +132,9 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
   char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
   const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
   const bool stays = call->panel / kPanel * (call->n1 - call->n0) <= kNearL2Bytes;
-  tiles_beside beside = {.rows = (int)((kTileRows / 2 + depth - 1) / depth * 2)};  // pairs
+  // Pairs of rows; each time costs a call.
+  const int64_t rows = max_i64(kLeastStored, (kTileRows / 2 + depth - 1) / depth * 2);
+  tiles_beside beside = {.rows = (int)rows};
   int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass)
     for (int i = 0; i < count; ++i) {
@@ -166,14 +168,16 @@ static void find_step(const tiles_call* call, const tiles_block* b, int64_t at, 
   s->stride[0] = s->stride[1] = l->unit;
   s->count = (int)min_i64(kTileRows, end - at);
   s->groups = s->count > kGroupRows ? 2 : 1;
-  s->dense = true;
-  int64_t i = at / l->columns, j = at % l->columns;
-  for (int k = 0; k < s->count; ++k) {
+  int64_t i = at / l->columns, j = at % l->columns, stored = 0;
+  for (int k = 0, run; k < s->count; k += run, ++i, j = 0) {
+    run = (int)min_i64(s->count - k, l->columns - j);
     const int64_t m = (b->n * c->p + b->p0 + i) * c->q + b->q0 + j;
-    s->out[k] = j < b->columns && m >= m0 && m < m1 ? m : -1;
-    s->dense = s->dense && s->out[k] >= 0 && s->out[k] == s->out[0] + k;
-    if (++j == l->columns) j = 0, ++i;
+    const int64_t begin = max_i64(0, m0 - m),
+                  end = max_i64(begin, min_i64(min_i64(run, b->columns - j), m1 - m));
+    for (int64_t x = 0; x < run; ++x) s->out[k + x] = x >= begin && x < end ? m + x : -1;
+    stored += end - begin;
   }
+  s->dense = stored == s->count && s->out[s->count - 1] == s->out[0] + s->count - 1;
 }
 
 static void compute_block(const tiles_call* call, const tiles_block* b, int64_t m0, int64_t m1,
