@@ -26,7 +26,8 @@ static const char* take_layout(carnot_problem* problem, const char* why) {
 }
 static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
   carnot_pool_params p;
-  const char* why = carnot_pool_params_read(problem, CARNOT_OP_MAX_POOL, 3, 4, &p, reason, size);
+  const char* why =
+      carnot_pool_params_read(problem, CARNOT_OP_MAX_POOL, 3, bytes ? 4 : 5, &p, reason, size);
   if (!why && carnot_is_8bit(problem->inputs[0].format.dtype) != bytes)
     why = carnot_because(reason, size, "the input is %s",
                          carnot_dtype_name(problem->inputs[0].format.dtype));
@@ -54,11 +55,17 @@ carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cpu_prepare_params(problem, read_any, sizeof(carnot_pool_params), out);
 }
 
+extern const carnot_tactic carnot_tactic_max_pool_bytes;
+
 static carnot_status* pool_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
-  return carnot_sliding_window_check(&((const carnot_pool_params*)step->params)->window, 1, 2);
+  const int most = step->region->nodes[0].op == CARNOT_OP_MAX_POOL &&
+                           step->tactic != &carnot_tactic_max_pool_bytes
+                       ? 3
+                       : 2;
+  return carnot_sliding_window_check(&((const carnot_pool_params*)step->params)->window, 1, most);
 }
 
 typedef struct pool_state {
@@ -82,9 +89,10 @@ static carnot_status* configure_as(const carnot_step_view* step, const carnot_op
   const carnot_window_geometry* geometry = &state->geometry;
   CARNOT_CHECK(geometry->c == geometry->k, INVALID_ARGUMENT, "%lld channels give %lld",
                (long long)geometry->c, (long long)geometry->k);
-  state->row_count = geometry->n * geometry->p;
+  state->row_count = geometry->n * (geometry->depth.taps ? geometry->depth.out : 1) * geometry->p;
   state->rows_per_part =
-      carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s);
+      carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s *
+                                                 carnot_max_i64(1, geometry->depth.taps));
   return NULL;
 }
 static carnot_status* pool_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -139,6 +147,7 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
       .c = geometry->c,
       .pad_h_end = geometry->pad_h_end,
       .pad_w_end = geometry->pad_w_end,
+      .depth = geometry->depth,
       .include_padding = ((const carnot_pool_params*)step->params)->include_padding != 0,
       .src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16,
       .dst_is_bf16 = outputs[0].format.dtype == CARNOT_DTYPE_BF16,

@@ -15,7 +15,7 @@ typedef struct pool_types {
 
 typedef struct pool_window {
   const char* src;  // its first pixel inside
-  int64_t rows, columns, row_stride, column_stride;
+  int64_t planes, rows, columns, plane_stride, row_stride, column_stride;
   float count;
 } pool_window;
 
@@ -25,8 +25,9 @@ CARNOT_INLINE void pool_channels(pool_types types, const pool_window* win, int64
                                  int64_t left, bool max, bool by_rows, void* dst, int64_t at) {
   vf32 acc[kVectors];
   for (int v = 0; v < vectors; ++v) acc[v] = v_set(max ? -INFINITY : 0);
-  for (int64_t r = 0; r < win->rows; ++r) {
-    int64_t x = r * win->row_stride + ch;
+  int64_t plane = ch, r = 0;
+  for (int64_t i = win->planes * win->rows; i > 0; --i) {
+    int64_t x = plane + r * win->row_stride;
     vf32 row[kVectors];
     for (int v = 0; v < vectors; ++v) row[v] = by_rows ? v_zero() : acc[v];
     for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
@@ -36,6 +37,7 @@ CARNOT_INLINE void pool_channels(pool_types types, const pool_window* win, int64
       }
     }
     for (int v = 0; v < vectors; ++v) acc[v] = by_rows ? v_add(acc[v], row[v]) : row[v];
+    if (++r == win->rows) r = 0, plane += win->plane_stride;
   }
   const vf32 count = v_set(win->count);
   for (int v = 0; v < vectors; ++v) {
@@ -72,23 +74,34 @@ static int64_t padded_taps(int64_t start, int64_t taps, int64_t dilation, int64_
   return all.end - all.begin;
 }
 
+// The input planes under output plane |at|.
+static window_taps planes_under(const carnot_conv_depth* d, int64_t at) {
+  if (!d->taps) return (window_taps){0, 1};
+  return window_inside(at * d->stride - d->pad, d->taps, d->dilation, d->in);
+}
+
 CARNOT_INLINE void pool_rows(pool_types types, const carnot_pool_f32* p, int64_t row0, int64_t row1,
                              bool max) {
-  const int64_t bytes = types.src_is_bf16 ? 2 : 4;
+  const int64_t bytes = types.src_is_bf16 ? 2 : 4, planes = p->depth.taps ? p->depth.out : 1;
   for (int64_t row = row0; row < row1; ++row) {
+    const int64_t plane = row / p->p % planes, z0 = plane * p->depth.stride - p->depth.pad;
+    const window_taps z = planes_under(&p->depth, plane);
     const int64_t h0 = row % p->p * p->stride_h - p->pad_h;
     const window_taps r = window_inside(h0, p->r, p->dilation_h, p->h);
     for (int64_t q = 0; q < p->q; ++q) {
       const int64_t w0 = q * p->stride_w - p->pad_w;
       const window_taps s = window_inside(w0, p->s, p->dilation_w, p->w);
-      pool_window win = {.rows = r.end - r.begin,
+      pool_window win = {.planes = z.end - z.begin,
+                         .rows = r.end - r.begin,
                          .columns = s.end - s.begin,
+                         .plane_stride = p->depth.dilation * p->depth.src,
                          .row_stride = p->dilation_h * p->src_h,
                          .column_stride = p->dilation_w * p->src_w};
-      if (win.rows > 0 && win.columns > 0) {
-        win.src = (const char*)p->src +
-                  bytes * (row / p->p * p->src_n + (h0 + r.begin * p->dilation_h) * p->src_h +
-                           (w0 + s.begin * p->dilation_w) * p->src_w);
+      if (win.planes > 0 && win.rows > 0 && win.columns > 0) {
+        win.src = (const char*)p->src + bytes * (row / (p->p * planes) * p->src_n +
+                                                 (z0 + z.begin * p->depth.dilation) * p->depth.src +
+                                                 (h0 + r.begin * p->dilation_h) * p->src_h +
+                                                 (w0 + s.begin * p->dilation_w) * p->src_w);
       } else {
         win.rows = 0, win.src = p->src;
       }

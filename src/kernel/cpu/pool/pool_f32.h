@@ -5,12 +5,16 @@
 // the input and its padding (pads before and after). A window without a pixel gives -inf or NaN (0
 // / 0), an average over padding alone 0. |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h +
 // w*src_w + c |dst| [N*P*Q, C], pixels |ld| elements apart, not overlapping src. A call computes
-// output rows [row0,row1) of N*P. Any thread. Source: ONNX MaxPool-12, AveragePool-19.
+// output rows [row0,row1) of N*P. A maximum may have |depth|, one more dimension before rows as
+// that of a convolution has, and output rows of N*out*P. Any thread. Source: ONNX MaxPool-12,
+// AveragePool-19.
 #ifndef CARNOT_KERNEL_CPU_POOL_POOL_F32_H_
 #define CARNOT_KERNEL_CPU_POOL_POOL_F32_H_
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "kernel/cpu/conv/conv2d_f32.h"
 
 typedef struct carnot_pool_f32 {
   int64_t n, h, w, c;  // input
@@ -19,6 +23,7 @@ typedef struct carnot_pool_f32 {
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t pad_h, pad_w;          // above and to the left
   int64_t pad_h_end, pad_w_end;  // below and to the right; only counts use them
+  carnot_conv_depth depth;       // 0 taps: there is none
   bool include_padding;
   bool src_is_bf16, dst_is_bf16;  // elements of src and dst are BF16, computed with in float32
   const void* src;
