@@ -1,11 +1,13 @@
-// Convolution of few channels a group over channels-last float32 operands, or BF16 in their place,
-// sums in registers.
+// Convolution of few channels a group, or of few channels to few filters, over channels-last
+// float32 operands, or BF16 in their place, sums in registers.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
 
 // K of a sum, which is one chain of additions: a longer one loses digits.
 enum { kMostDepth = 320 };
+// Filters of a single group: its pixels are copied for every panel of them.
+enum { kMostFilters = 16 };
 
 // Rows and columns of the filter: a 1-D one has one row.
 static int64_t columns_of(const carnot_conv_params* p) {
@@ -16,12 +18,14 @@ static int64_t rows_of(const carnot_conv_params* p) { return carnot_conv_taps(p)
 // Why the kernel does not take the convolution, or NULL.
 static const char* refuse(const carnot_conv_params* p, char* reason, size_t size) {
   if (p->window.rank > 2) return "a window of three dimensions";
-  if (p->group == 1) return "a single group";
   const int64_t channels = p->channels / p->group, filters = p->filters / p->group;
+  if (p->group == 1 && filters > kMostFilters)
+    return carnot_because(reason, size, "%lld filters of a single group, takes up to %d",
+                          (long long)filters, kMostFilters);
   if (channels > CARNOT_CONV2D_GROUPED_CHANNELS)
     return carnot_because(reason, size, "%lld channels a group, takes up to %d",
                           (long long)channels, CARNOT_CONV2D_GROUPED_CHANNELS);
-  if (filters < 16 && (16 % filters || channels > filters))
+  if (p->group > 1 && filters < 16 && (16 % filters || channels > filters))
     return carnot_because(reason, size, "%lld channels and %lld filters a group",
                           (long long)channels, (long long)filters);
   if (carnot_conv_taps(p) > kMostDepth / channels)

@@ -98,7 +98,9 @@ static const tile_fns* narrow_tiles_for(const carnot_conv2d_grouped_f32* c) {
   return &narrow_any;
 }
 
-static bool is_wide(const carnot_conv2d_grouped_f32* c) { return c->k >= V_LANES; }
+static bool is_wide(const carnot_conv2d_grouped_f32* c) {
+  return c->k >= V_LANES || c->groups == 1;
+}
 
 static void narrow_row(const span* sp, const float* bias) {
   const carnot_conv2d_grouped_f32* c = sp->conv;

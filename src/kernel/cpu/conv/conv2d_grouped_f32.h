@@ -8,7 +8,7 @@
 // |weights| panels of 16 outputs packed k1n16 f32 with K = (r,i,s); a panel holds the outputs of
 // 16 / k groups, or of one group where k is 16 or more  |bias| [groups*K]
 // |dst| [N*P*Q, groups*K], pixels |ld| floats apart; the residual likewise
-// k divides 16 and c is at most k, or k is 16 or more; a panel reads up to
+// k divides 16 and c is at most k, or k is 16 or more, or there is one group; a panel reads up to
 // CARNOT_CONV2D_GROUPED_CHANNELS channels. A call computes panels [panel0,panel1) of output rows
 // [row0,row1) of N*P; disjoint calls may run at once, with the same bits however the work is cut.
 // Taps above and below the image are left out. dst may not overlap src; the residual may be dst

@@ -21,6 +21,8 @@ static const problem kProblems[] = {
     {2, 23, 40, 32, 2, 32, 3, 3, 3, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
     {1, 26, 43, 24, 2, 20, 3, 3, 5, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
     {1, 15, 20, 12, 3, 16, 5, 5, 1, 2, 4, CARNOT_KERNEL_ACTIVATION_SILU, true, true},
+    {1, 19, 30, 20, 1, 12, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
+    {2, 11, 17, 3, 1, 5, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
     {1, 4, 1, 16, 2, 16, 3, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
     {1, 3, 1, 4, 5, 4, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
