@@ -5,7 +5,7 @@
 enum {
   kSlotBytes = 384 * 1024,  // of both buffers of a slot: half of a core's L2 or less
   kBlocks = 8,              // of an image, or a multiple
-  kSplitBlocks = 4          // where pixels are split: fewer of them leave tiles unused
+  kTileBlocks = 4           // of tile instructions, which a few pixels leave half unused
 };
 
 static int64_t element_bytes(bool is_bf16) { return is_bf16 ? 2 : 4; }
@@ -44,10 +44,12 @@ static void hold(carnot_conv_chain_buffer* b, int64_t rows) {
 }
 
 static int64_t least_blocks(const carnot_conv_chain_params* p) {
-  bool split = false;
-  for (int i = 0; i < p->count; i++)
-    split |= carnot_packed_weights_split((carnot_weights_type)p->stages[i].weights);
-  return split ? kSplitBlocks : kBlocks;
+  bool by_tiles = false;
+  for (int i = 0; i < p->count; i++) {
+    const carnot_weights_type type = (carnot_weights_type)p->stages[i].weights;
+    by_tiles |= carnot_packed_weights_split(type) || type == CARNOT_WEIGHTS_BF16_TILES;
+  }
+  return by_tiles ? kTileBlocks : kBlocks;
 }
 
 // Blocks are as many as spread evenly over threads, and more where a block would not fit.
