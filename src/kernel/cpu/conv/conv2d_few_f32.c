@@ -119,15 +119,22 @@ CARNOT_INLINE void tiles(const span* sp, int vectors, int64_t step) {
 
 // Functions of their own, with distances of planes of stride 1 and 2 and of pixels of 3 channels.
 typedef void (*tiles_fn)(const span* sp);
-static void tiles_2_1(const span* sp) { tiles(sp, 2, 1); }
-static void tiles_2_2(const span* sp) { tiles(sp, 2, 2); }
-static void tiles_2_6(const span* sp) { tiles(sp, 2, 6); }
-static void tiles_2_any(const span* sp) { tiles(sp, 2, 0); }
-static void tiles_1_any(const span* sp) { tiles(sp, 1, 0); }
+#define TILES(vectors, step) \
+  static void tiles_##vectors##_##step(const span* sp) { tiles(sp, vectors, step); }
+TILES(1, 1)
+TILES(1, 2)
+TILES(1, 6)
+TILES(1, 0)
+TILES(2, 1)
+TILES(2, 2)
+TILES(2, 6)
+TILES(2, 0)
+#undef TILES
 
 static tiles_fn tiles_for(int64_t vectors, int64_t apart) {
-  if (vectors == 1) return tiles_1_any;
-  return apart == 1 ? tiles_2_1 : apart == 2 ? tiles_2_2 : apart == 6 ? tiles_2_6 : tiles_2_any;
+  static const tiles_fn kTiles[][4] = {{tiles_1_1, tiles_1_2, tiles_1_6, tiles_1_0},
+                                       {tiles_2_1, tiles_2_2, tiles_2_6, tiles_2_0}};
+  return kTiles[vectors - 1][apart == 1 ? 0 : apart == 2 ? 1 : apart == 6 ? 2 : 3];
 }
 
 static void one_row(const carnot_conv2d_few_f32* c, int64_t row, span sp) {
