@@ -62,6 +62,51 @@ static int compare(const slices* s, int64_t a, int64_t b) {
   }
   return 0;
 }
+
+// ---- elements of numbers: sorted by keys that rise as they do ----
+
+typedef struct keyed {
+  uint64_t key;
+  int64_t item;
+} keyed;
+
+enum { kKeyBytes = 8, kByteValues = 256 };
+
+static uint64_t key_of(const carnot_tensor* x, int64_t i) {
+  const uint64_t sign = UINT64_C(1) << 63;
+  if (!carnot_dtype_is_float(x->dtype)) {
+    const uint64_t bits = (uint64_t)carnot_load_i64(x->dtype, x->data, (size_t)i);
+    return x->dtype == CARNOT_DTYPE_U64 ? bits : bits ^ sign;
+  }
+  const double value = carnot_load_f64(x->dtype, x->data, (size_t)i);
+  uint64_t bits = 0;  // of zero, which has two forms
+  if (value != value) return UINT64_MAX;
+  if (value != 0) memcpy(&bits, &value, sizeof(bits));
+  return bits & sign ? ~bits : bits | sign;
+}
+
+// A radix sort by bytes, the lowest first, which keeps the order of equal keys; bytes that all keys
+// share are passed over. Returns which of both arrays holds the result.
+static keyed* sort_keyed(keyed* items, keyed* other, int64_t n, size_t (*begin)[kByteValues]) {
+  for (int64_t i = 0; i < n; i++)
+    for (int b = 0; b < kKeyBytes; b++) begin[b][items[i].key >> (8 * b) & 0xff]++;
+  for (int b = 0; b < kKeyBytes; b++) {
+    size_t total = 0;
+    bool is_shared = false;
+    for (int v = 0; v < kByteValues; v++) {
+      const size_t count = begin[b][v];
+      is_shared |= count == (size_t)n;
+      begin[b][v] = total;
+      total += count;
+    }
+    if (is_shared) continue;
+    for (int64_t i = 0; i < n; i++) other[begin[b][items[i].key >> (8 * b) & 0xff]++] = items[i];
+    keyed* sorted = other;
+    other = items, items = sorted;
+  }
+  return items;
+}
+
 static bool slice_less(const void* context, int64_t a, int64_t b) {
   return compare(context, a, b) < 0;
 }
@@ -93,18 +138,43 @@ typedef struct groups {
   int64_t *first, *counts, *group;
 } groups;
 
+// The slices in order, equal ones as they come; |is_new|[i]: the i-th differs from the one before.
+static carnot_status* sort_slices(const carnot_call* call, const slices* s, int64_t* items,
+                                  bool* is_new) {
+  int64_t n = s->lanes.length, *scratch = NULL;
+  if (s->lanes.outer * s->lanes.inner != 1 || s->x->dtype == CARNOT_DTYPE_STRING) {
+    CARNOT_TRY(carnot_call_array(call, n, sizeof(int64_t), &scratch));
+    for (int64_t i = 0; i < n; i++) items[i] = i;
+    carnot_sort_stable(items, scratch, n, slice_less, s);
+    for (int64_t i = 0; i < n; i++) is_new[i] = i == 0 || compare(s, items[i - 1], items[i]);
+    return NULL;
+  }
+  keyed *a = NULL, *b = NULL;
+  size_t(*begin)[kByteValues] = NULL;
+  CARNOT_TRY(carnot_call_array(call, n, sizeof(keyed), &a));
+  CARNOT_TRY(carnot_call_array(call, n, sizeof(keyed), &b));
+  CARNOT_TRY(carnot_call_array(call, kKeyBytes, sizeof(*begin), &begin));
+  for (int64_t i = 0; i < n; i++) a[i] = (keyed){key_of(s->x, i), i};
+  const keyed* sorted = sort_keyed(a, b, n, begin);
+  for (int64_t i = 0; i < n; i++) {
+    items[i] = sorted[i].item;
+    is_new[i] = i == 0 || sorted[i].key != sorted[i - 1].key;
+  }
+  return NULL;
+}
+
 static carnot_status* find_groups(const carnot_call* call, const slices* s, groups* g) {
-  int64_t n = s->lanes.length, *items = NULL, *scratch = NULL;
+  int64_t n = s->lanes.length, *items = NULL;
+  bool* is_new = NULL;
   CARNOT_TRY(carnot_call_array(call, n, sizeof(int64_t), &items));
-  CARNOT_TRY(carnot_call_array(call, n, sizeof(int64_t), &scratch));
+  CARNOT_TRY(carnot_call_array(call, n, sizeof(bool), &is_new));
   CARNOT_TRY(carnot_call_array(call, n, sizeof(int64_t), &g->first));
   CARNOT_TRY(carnot_call_array(call, n, sizeof(int64_t), &g->counts));
   CARNOT_TRY(carnot_call_array(call, n, sizeof(int64_t), &g->group));
-  for (int64_t i = 0; i < n; i++) items[i] = i;
-  carnot_sort_stable(items, scratch, n, slice_less, s);
+  CARNOT_TRY(sort_slices(call, s, items, is_new));
   g->count = 0;
   for (int64_t i = 0; i < n; i++) {
-    if (i == 0 || compare(s, items[i - 1], items[i])) g->first[g->count++] = items[i];
+    if (is_new[i]) g->first[g->count++] = items[i];
     g->group[items[i]] = g->count - 1;
     g->counts[g->count - 1]++;
   }

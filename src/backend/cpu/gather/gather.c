@@ -63,11 +63,46 @@ typedef struct gather_run {
   carnot_f32_of_f16_fn* widen;  // its way to float32
 } gather_run;
 
+// Single elements of |bytes|, a constant: |count| of one row by the indices from |first| on.
+CARNOT_CPU_INLINE void gather_elements(const carnot_operand* index, int64_t n, int64_t first,
+                                       int64_t count, const char* row, size_t bytes, char* dst) {
+  const bool wide = index->format.dtype == CARNOT_DTYPE_I64;
+  const int64_t* wide_index = (const int64_t*)index->data + first;
+  const int32_t* narrow_index = (const int32_t*)index->data + first;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = wide ? wide_index[i] : narrow_index[i];
+    at += at < 0 ? n : 0;
+    memcpy(dst + (size_t)i * bytes, row + (size_t)at * bytes, bytes);
+  }
+}
+
+// Results [first, last), of one element each.
+static void gather_single(const gather_run* run, int64_t first, int64_t last) {
+  const gather_state* s = run->state;
+  while (first < last) {
+    const int64_t o = first / s->count, i = first % s->count,
+                  count = carnot_min_i64(s->count - i, last - first);
+    const char* row = (const char*)run->x->data + (size_t)(o * s->n) * s->run_bytes;
+    char* dst = (char*)run->y->data + (size_t)first * s->run_bytes;
+    switch (s->run_bytes) {
+      case 1: gather_elements(run->index, s->n, i, count, row, 1, dst); break;
+      case 2: gather_elements(run->index, s->n, i, count, row, 2, dst); break;
+      case 4: gather_elements(run->index, s->n, i, count, row, 4, dst); break;
+      default: gather_elements(run->index, s->n, i, count, row, 8, dst);
+    }
+    first += count;
+  }
+}
+
 static void gather_part(void* argument, int64_t part) {
   const gather_run* run = argument;
   const gather_state* s = run->state;
   int64_t first = part * s->per_part,
           last = carnot_min_i64(first + s->per_part, s->outer * s->count);
+  if (s->inner == 1 && !run->table) {
+    gather_single(run, first, last);
+    return;
+  }
   for (int64_t i = first; i < last; i++) {
     int64_t at = carnot_cpu_index_at(run->index, i % s->count);
     if (at < 0) at += s->n;

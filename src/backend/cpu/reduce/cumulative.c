@@ -4,7 +4,7 @@
 // Several lanes run side by side: neighbours behind the axis or, where it is the last, rows.
 #include "backend/cpu/common/cpu.h"
 
-enum { kX, kAxis, kInnerLanes = 64, kRowLanes = 8 };
+enum { kX, kAxis, kInnerLanes = 512, kManyLanes = 16, kRowLanes = 8 };
 
 static bool has_kernel(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F32 || dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;
@@ -75,6 +75,7 @@ static carnot_status* cumulative_configure(const carnot_step_view* step,
 
 typedef struct cumulative_run {
   const cumulative_state* s;
+  const carnot_cpu_kernels* kernels;
   carnot_dtype dtype;
   const char* x;
   char* y;
@@ -114,6 +115,28 @@ CARNOT_CPU_INLINE void scan_integers(const cumulative_state* s, const void* x, v
   }
 }
 
+// Integers, neighbours as lanes: each row is the one before it joined with one of x.
+static void scan_rows(const cumulative_run* run, int64_t start, int64_t lanes) {
+  const cumulative_state* s = run->s;
+  const bool wide = run->dtype == CARNOT_DTYPE_I64;
+  const size_t bytes = wide ? 8 : 4;
+  const int64_t step = s->reverse ? -s->axis_stride : s->axis_stride;
+  const int64_t first = start + (s->reverse ? (s->n - 1) * s->axis_stride : 0);
+  char *x = (char*)run->x + first * (int64_t)bytes, *y = run->y + first * (int64_t)bytes;
+  const int64_t identity[] = {s->prod};
+  if (s->exclusive)
+    for (int64_t j = 0; j < lanes; j++) memcpy(y + (size_t)j * bytes, identity, bytes);
+  else
+    memcpy(y, x, (size_t)lanes * bytes);
+  const carnot_elementwise join = {
+      .fn = s->prod ? CARNOT_PW_MUL : CARNOT_PW_ADD,
+      .type = wide ? CARNOT_ELEMENT_I64 : CARNOT_ELEMENT_I32,
+      .arity = 2,
+      .in = {{y, step, 1}, {s->exclusive ? x : x + step * (int64_t)bytes, step, 1}},
+      .out = {y + step * (int64_t)bytes, step, 1}};
+  run->kernels->elementwise(&join, 0, s->n - 1, lanes);
+}
+
 // |lanes| and |lane_stride| are constants at call sites where a specialized loop pays.
 CARNOT_CPU_INLINE void scan(const cumulative_run* run, int64_t start, int64_t lanes,
                             int64_t lane_stride) {
@@ -140,7 +163,9 @@ static void cumulative_part(void* argument, int64_t part) {
     int64_t lane = g % s->groups * s->group_lanes,
             lanes = carnot_min_i64(s->group_lanes, s->lane_count - lane);
     int64_t start = g / s->groups * s->outer_stride + lane * s->lane_stride;
-    if (s->lane_stride == 1)
+    if (s->lane_stride == 1 && lanes >= kManyLanes && run->dtype != CARNOT_DTYPE_F32)
+      scan_rows(run, start, lanes);
+    else if (s->lane_stride == 1)
       scan(run, start, lanes, 1);
     else if (lanes == kRowLanes)
       scan(run, start, kRowLanes, s->lane_stride);
@@ -153,9 +178,12 @@ static carnot_status* cumulative_run_all(const carnot_step_view* step, void* sta
                                          const carnot_operand* inputs,
                                          const carnot_operand* outputs, void* workspace,
                                          carnot_executor* executor) {
-  (void)step, (void)workspace;
-  cumulative_run run = {
-      .s = state, .dtype = inputs[kX].format.dtype, .x = inputs[kX].data, .y = outputs[0].data};
+  (void)workspace;
+  cumulative_run run = {.s = state,
+                        .kernels = carnot_cpu_kernels_of(step->machine_isa),
+                        .dtype = inputs[kX].format.dtype,
+                        .x = inputs[kX].data,
+                        .y = outputs[0].data};
   carnot_executor_parallel(executor, carnot_ceildiv(run.s->outer * run.s->groups, run.s->per_part),
                            cumulative_part, &run);
   return NULL;

@@ -2,6 +2,8 @@
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_REDUCE_H_
 #define CARNOT_KERNEL_CPU_COMMON_SIMD_REDUCE_H_
 
+#include <math.h>
+
 #include "kernel/cpu/common/simd.h"
 
 CARNOT_INLINE float max_nan(float a, float b) { return a != a || a > b ? a : b; }
@@ -21,6 +23,29 @@ CARNOT_INLINE float v_min_lane(vf32 x) {
   for (int half = V_LANES / 2; half; half /= 2)
     for (int i = 0; i < half; ++i) lanes[i] = min_nan(lanes[i], lanes[i + half]);
   return lanes[0];
+}
+
+// The largest of |n| > 0 floats, or the smallest; NaN where one is. |max| is constant.
+CARNOT_INLINE float extreme_of(const float* x, int64_t n, bool max) {
+  enum { kChains = 4 };  // an extreme waits for the one before it
+  const vf32 none = v_set(max ? -INFINITY : INFINITY);
+  vf32 acc[kChains];
+  vmask nan = v_is_nan(none);
+  int64_t i = 0;
+  for (int c = 0; c < kChains; ++c) acc[c] = none;
+  for (; i + kChains * V_LANES <= n; i += kChains * V_LANES) CARNOT_UNROLL
+  for (int c = 0; c < kChains; ++c) {
+    const vf32 y = v_load(x + i + c * V_LANES);
+    nan = v_m_or(nan, v_is_nan(y));
+    acc[c] = max ? v_max_to(acc[c], y) : v_min_to(acc[c], y);
+  }
+  for (; i + V_LANES <= n; i += V_LANES)
+    acc[0] = max ? v_max(acc[0], v_load(x + i)) : v_min(acc[0], v_load(x + i));
+  if (v_m_any(nan)) return NAN;
+  for (int c = 1; c < kChains; ++c) acc[0] = max ? v_max(acc[0], acc[c]) : v_min(acc[0], acc[c]);
+  float m = max ? v_max_lane(acc[0]) : v_min_lane(acc[0]);
+  for (; i < n; ++i) m = max ? max_nan(m, x[i]) : min_nan(m, x[i]);
+  return m;
 }
 
 typedef enum sum_term {

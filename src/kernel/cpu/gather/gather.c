@@ -42,23 +42,27 @@ static bool beats(float x, float best, bool min, bool last) {
   return min ? x < best : x > best;
 }
 
-// First the extreme value, by vectors; then its index.
+CARNOT_INLINE vmask is_one_of(vf32 x, vf32 extreme, bool nan) {
+  return nan ? v_is_nan(x) : v_eq(x, extreme);
+}
+
+// First the extreme value, by vectors; then its index: the vector that holds it, and its place.
 static int64_t arg_of_row(const carnot_arg_extreme_f32* p, const float* x) {
-  vf32 acc = v_set(x[0]);
-  int64_t i = 0;
-  for (; i + V_LANES <= p->n; i += V_LANES) {
-    acc = p->min ? v_min(acc, v_load(x + i)) : v_max(acc, v_load(x + i));
-  }
-  float extreme = p->min ? v_min_lane(acc) : v_max_lane(acc);
-  for (; i < p->n; ++i) extreme = p->min ? min_nan(extreme, x[i]) : max_nan(extreme, x[i]);
+  const int64_t n = p->n;
+  const float extreme = p->min ? extreme_of(x, n, /*max=*/false) : extreme_of(x, n, /*max=*/true);
   const bool nan = extreme != extreme;
+  const vf32 wanted = v_set(extreme);
   if (p->last) {
-    for (i = p->n - 1; nan ? x[i] == x[i] : x[i] != extreme; --i) {
-    }
-  } else {
-    for (i = 0; nan ? x[i] == x[i] : x[i] != extreme; ++i) {
-    }
+    int64_t end = n;
+    while (end >= V_LANES && !v_m_any(is_one_of(v_load(x + end - V_LANES), wanted, nan)))
+      end -= V_LANES;
+    do --end;
+    while (nan ? x[end] == x[end] : x[end] != extreme);
+    return end;
   }
+  int64_t i = 0;
+  while (i + V_LANES <= n && !v_m_any(is_one_of(v_load(x + i), wanted, nan))) i += V_LANES;
+  while (nan ? x[i] == x[i] : x[i] != extreme) ++i;
   return i;
 }
 

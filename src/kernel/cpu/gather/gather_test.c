@@ -41,7 +41,7 @@ static int64_t arg_reference(const float* x, int64_t n, int64_t axis, bool min, 
 }
 
 static void check_arg(const carnot_cpu_kernels* kernels) {
-  enum { kOuter = 6, kN = 53 };
+  enum { kOuter = 6, kN = 153 };
   for (int form = 0; form < 8; ++form) {
     const bool min = form & 1, last = form & 2;
     const int64_t inner = form & 4 ? 3 : 1;

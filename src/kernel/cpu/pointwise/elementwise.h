@@ -4,8 +4,8 @@
 // Integers wrap; x / 0 = 0 and MIN / -1 = MIN; Mod has the sign of y, FMod that of x. NaN
 // propagates through max and min. Truth values are bytes, written as 0 and 1, and any byte but 0 is
 // true. Results of comparisons are truth values, so is the first operand of select. |in|, |out|: as
-// in pointwise.h; out overlaps no operand. A call computes rows [row0,row1). Any thread. Source:
-// base/fn.def.
+// in pointwise.h. A call computes rows [row0,row1) in order; a row of out overlaps no operand's row
+// of the same number. Any thread. Source: base/fn.def.
 #ifndef CARNOT_KERNEL_CPU_POINTWISE_ELEMENTWISE_H_
 #define CARNOT_KERNEL_CPU_POINTWISE_ELEMENTWISE_H_
 

@@ -19,20 +19,15 @@ static int64_t rows_of_block(int64_t n) {
 
 // ---- contiguous axis ----
 
-static float extreme_of_row(const float* x, int64_t n, bool max) {
-  vf32 acc = v_set(max ? -INFINITY : INFINITY);
-  int64_t i = 0;
-  for (; i + V_LANES <= n; i += V_LANES) {
-    acc = max ? v_max(acc, v_load(x + i)) : v_min(acc, v_load(x + i));
-  }
-  float m = max ? v_max_lane(acc) : v_min_lane(acc);
-  for (; i < n; ++i) m = max ? max_nan(m, x[i]) : min_nan(m, x[i]);
-  return m;
-}
-
 static float product_of_row(const float* x, int64_t n) {
-  double product = 1;
-  for (int64_t i = 0; i < n; ++i) product *= x[i];
+  enum { kChains = 16 };  // a product waits for the one before it
+  double products[kChains], product = 1;
+  int64_t i = 0;
+  for (int c = 0; c < kChains; ++c) products[c] = 1;
+  for (; i + kChains <= n; i += kChains)
+    for (int c = 0; c < kChains; ++c) products[c] *= (double)x[i + c];
+  for (; i < n; ++i) product *= (double)x[i];
+  for (int c = 0; c < kChains; ++c) product *= products[c];
   return (float)product;
 }
 
@@ -44,7 +39,7 @@ CARNOT_INLINE float log_of(float x) {
 
 // max + log(sum of exp(x - max)); infinite and not a number where the largest element is.
 static float log_sum_exp_of_row(const float* x, int64_t n) {
-  const float max = extreme_of_row(x, n, /*max=*/true);
+  const float max = extreme_of(x, n, /*max=*/true);
   if (!(max > -INFINITY && max < INFINITY)) return max;
   const vf32 m = v_set(max), none = v_set(-INFINITY);
   double total = 0;
@@ -76,8 +71,8 @@ static float reduce_row(carnot_kernel_reduction reduction, const float* x, int64
   switch (reduction) {
     case CARNOT_KERNEL_REDUCTION_SUM: return (float)sum_terms(SUM_OF_X, x, n, 0);
     case CARNOT_KERNEL_REDUCTION_MEAN: return (float)(sum_terms(SUM_OF_X, x, n, 0) / (double)n);
-    case CARNOT_KERNEL_REDUCTION_MAX: return extreme_of_row(x, n, /*max=*/true);
-    case CARNOT_KERNEL_REDUCTION_MIN: return extreme_of_row(x, n, /*max=*/false);
+    case CARNOT_KERNEL_REDUCTION_MAX: return extreme_of(x, n, /*max=*/true);
+    case CARNOT_KERNEL_REDUCTION_MIN: return extreme_of(x, n, /*max=*/false);
     case CARNOT_KERNEL_REDUCTION_SUM_SQUARE: return (float)sum_terms(SUM_OF_SQUARES, x, n, 0);
     case CARNOT_KERNEL_REDUCTION_SUM_ABS: return (float)sum_terms(SUM_OF_SIZES, x, n, 0);
     case CARNOT_KERNEL_REDUCTION_L2: return (float)sqrt(sum_terms(SUM_OF_SQUARES, x, n, 0));

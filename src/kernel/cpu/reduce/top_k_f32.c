@@ -1,5 +1,6 @@
 // A heap of the best so far, its worst on top. Vectors of which nothing goes before that are passed
-// over; the others' elements go in one by one. Where most are wanted, a radix sort.
+// over; the others' elements go in one by one. Where few are wanted, a first pass finds a bound
+// that only few elements reach; where most are, a radix sort.
 #include "kernel/cpu/reduce/top_k_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
@@ -53,7 +54,71 @@ static bool has_better(const carnot_top_k_f32* p, vf32 x, vf32 worst) {
   return p->largest ? v_m_any(v_m_not(v_le(x, worst))) : v_m_any(v_m_not(v_le(worst, x)));
 }
 
+// A number that |k| elements or more are not behind: the |k|-th of the best of each lane. False:
+// one is not a number, or there are fewer lanes.
+static bool find_bound(const carnot_top_k_f32* p, const float* x, float* out_bound) {
+  enum { kChains = 4 };
+  const int64_t step = kChains * V_LANES;
+  if (p->k > V_LANES || p->n < 2 * step) return false;
+  vf32 best[kChains];
+  for (int c = 0; c < kChains; ++c) best[c] = v_load(x + c * V_LANES);
+  vmask nan = v_is_nan(v_zero());
+  for (int64_t i = 0; i + step <= p->n; i += step) CARNOT_UNROLL
+  for (int c = 0; c < kChains; ++c) {
+    const vf32 y = v_load(x + i + c * V_LANES);
+    nan = v_m_or(nan, v_is_nan(y));
+    best[c] = p->largest ? v_max_to(best[c], y) : v_min_to(best[c], y);
+  }
+  if (v_m_any(nan)) return false;
+  for (int c = 1; c < kChains; ++c)
+    best[0] = p->largest ? v_max_to(best[0], best[c]) : v_min_to(best[0], best[c]);
+  float lanes[V_LANES];
+  v_store(lanes, best[0]);
+  for (int i = 1; i < V_LANES; ++i) {  // the best first
+    const float moved = lanes[i];
+    int at = i;
+    for (; at > 0 && (p->largest ? moved > lanes[at - 1] : moved < lanes[at - 1]); --at)
+      lanes[at] = lanes[at - 1];
+    lanes[at] = moved;
+  }
+  *out_bound = lanes[p->k - 1];
+  return true;
+}
+
+static int64_t offer_bounded(const carnot_top_k_f32* p, const float* x, int64_t from, int64_t to,
+                             float bound, int64_t* heap, int64_t count) {
+  for (int64_t i = from; i < to; ++i) {
+    if (p->largest ? x[i] < bound : x[i] > bound) continue;
+    const int64_t entry = entry_of(x[i], i, p->largest);
+    if (count < p->k) {
+      heap[count] = entry;
+      rise_last(heap, count++);
+    } else if (entry > heap[0]) {
+      heap[0] = entry;
+      sink_top(heap, p->k);
+    }
+  }
+  return count;
+}
+
+// Of the elements that are not behind |bound| alone.
+static void choose_bounded(const carnot_top_k_f32* p, const float* x, float bound, int64_t* heap) {
+  const vf32 b = v_set(bound);
+  int64_t i = 0, count = 0;
+  for (; i + V_LANES <= p->n; i += V_LANES) {
+    const vf32 y = v_load(x + i);
+    if (v_m_any(v_m_not(p->largest ? v_lt(y, b) : v_lt(b, y))))
+      count = offer_bounded(p, x, i, i + V_LANES, bound, heap, count);
+  }
+  offer_bounded(p, x, i, p->n, bound, heap, count);
+}
+
 static void choose(const carnot_top_k_f32* p, const float* x, int64_t* heap) {
+  float bound;
+  if (find_bound(p, x, &bound)) {
+    choose_bounded(p, x, bound, heap);
+    return;
+  }
   for (int64_t i = 0; i < p->k; ++i) {
     heap[i] = entry_of(x[i], i, p->largest);
     rise_last(heap, i);

@@ -54,6 +54,8 @@ static void check_top_k(const carnot_cpu_kernels* kernels) {
     check_lanes(kernels, 200, 7, inner, largest, ties);
     check_lanes(kernels, 64, 40, inner, largest, ties);
     check_lanes(kernels, 311, 311, inner, largest, ties);
+    check_lanes(kernels, 141, 3, inner, largest, ties);
+    check_lanes(kernels, 269, 16, inner, largest, ties);
   }
 }
 
