@@ -358,7 +358,7 @@ void carnot_candidates_deinit(carnot_candidates* candidates) {
 
 // ---- work ----
 
-static double operand_bytes(const carnot_operand_desc* t) {
+double carnot_operand_bytes(const carnot_operand_desc* t) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return 0;
   double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
   for (int d = 0; d < t->rank; d++) bytes *= (double)carnot_max_i64(0, t->dims[d]);
@@ -372,8 +372,8 @@ void carnot_candidate_work(const carnot_candidate* c, double* out_flops, double*
     c->tactic->work(p, out_flops, out_bytes);
     return;
   }
-  for (uint32_t i = 0; i < p->input_count; i++) *out_bytes += operand_bytes(&p->inputs[i]);
-  for (uint32_t i = 0; i < p->output_count; i++) *out_bytes += operand_bytes(&p->outputs[i]);
+  for (uint32_t i = 0; i < p->input_count; i++) *out_bytes += carnot_operand_bytes(&p->inputs[i]);
+  for (uint32_t i = 0; i < p->output_count; i++) *out_bytes += carnot_operand_bytes(&p->outputs[i]);
 }
 
 // ---- measuring ----

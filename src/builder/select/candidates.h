@@ -82,6 +82,8 @@ carnot_status* carnot_enumerate_others(carnot_builder* builder, const carnot_can
 // Whether a tactic of the CPU other than the reference and its like takes |problem|.
 carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_problem* problem,
                                        bool* out_takes) CARNOT_MUST_USE;
+// Bytes of a tensor whose dimensions are known; 0 of others.
+double carnot_operand_bytes(const carnot_operand_desc* t);
 // Operations and bytes of a candidate.
 void carnot_candidate_work(const carnot_candidate* candidate, double* out_flops, double* out_bytes);
 // Packs the candidate's weights and chooses its parameters, once a candidate.

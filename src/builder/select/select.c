@@ -167,6 +167,31 @@ static uint32_t index_of(const carnot_candidate_set* set, const carnot_tactic* t
   return at;
 }
 
+// What changes of layout around a candidate of the CPU take, which timing it alone does not see:
+// inputs that are produced otherwise, and a result that a reader wants otherwise. An output of the
+// network is row-major; other readers of what has channels mostly want them last. Measured: a
+// change moves 26 to 58 bytes a nanosecond, read and written.
+static uint64_t layout_ns(const selection* s, const carnot_region_facts* f,
+                          const carnot_candidate* item) {
+  enum { kBytesPerNs = 32 };
+  const carnot_problem* p = &item->problem;
+  double bytes = 0;
+  if (item->tactic->device) return 0;
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const carnot_operand_desc* t = &p->inputs[i];
+    if (!f->inputs[i] || f->inputs[i]->constant || t->rank < 3) continue;
+    const uint64_t wanted = format_bit(t->format.layout, t->format.memory);
+    if (!(s->values[f->inputs[i]->id].available & wanted)) bytes += 2 * carnot_operand_bytes(t);
+  }
+  for (uint32_t i = 0; i < f->output_count; i++) {
+    const carnot_operand_desc* t = &p->outputs[i];
+    const carnot_layout wanted =
+        f->outputs[i]->block_output_count ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
+    if (t->rank >= 3 && t->format.layout != wanted) bytes += 2 * carnot_operand_bytes(t);
+  }
+  return (uint64_t)(bytes / kBytesPerNs);
+}
+
 // What |candidate| must be faster by than an earlier one to win. Device times vary by some
 // hundredths. On the CPU a library is a dependency of the engine, which it takes only where it
 // clearly wins.
@@ -176,13 +201,16 @@ static uint64_t margin_of(const carnot_candidate* candidate) {
 }
 
 // The fastest; without times the first.
-static uint32_t fastest_of(const carnot_candidate_set* set) {
+static uint32_t fastest_of(const selection* s, const carnot_region_facts* f,
+                           const carnot_candidate_set* set) {
   const carnot_candidate* items = set->items;
   uint32_t best = 0;
+  uint64_t best_ns = UINT64_MAX;
   for (uint32_t i = 0; i < set->count; i++) {
-    if (items[best].failed || (!items[i].failed && items[i].ns != UINT64_MAX &&
-                               items[i].ns + margin_of(&items[i]) < items[best].ns))
-      best = i;
+    if (items[i].failed || (items[i].ns == UINT64_MAX && !items[best].failed)) continue;
+    const uint64_t ns =
+        items[i].ns == UINT64_MAX ? UINT64_MAX : items[i].ns + layout_ns(s, f, &items[i]);
+    if (items[best].failed || ns + margin_of(&items[i]) < best_ns) best = i, best_ns = ns;
   }
   return best;
 }
@@ -196,7 +224,7 @@ static carnot_status* choose(selection* s, uint32_t region) {
       carnot_enumerate(s->builder, s->analysis, s->candidates, region, &situation, &out->set));
   carnot_candidate_set* set = s->candidates->sets[out->set];
   CARNOT_TRY(carnot_measure(s->builder, f->name, set));
-  out->candidate = out->fastest = fastest_of(set);
+  out->candidate = out->fastest = fastest_of(s, f, set);
   const carnot_tactic* pinned = s->request->pinned ? s->request->pinned[region] : NULL;
   if (pinned && index_of(set, pinned) < set->count) out->candidate = index_of(set, pinned);
   return carnot_add_guarded_variants(s->builder, f, set, out);

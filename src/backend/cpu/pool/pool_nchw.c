@@ -1,16 +1,23 @@
-// Max and average pooling of three spatial dimensions and more, over row-major float32 operands.
+// Max and average pooling over row-major float32 operands: of three spatial dimensions and more,
+// and of fewer where the input lies so.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/pool/pool.h"
 
-enum { kLeastRank = 5, kLeastSpatial = 3 };
+enum { kLeastRank = 3, kLeastSpatial = 1, kAlwaysRank = 5 };
 
 static const char* reject_op(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   carnot_pool_params p;
   const char* why =
       carnot_pool_params_read(problem, op, kLeastRank, CARNOT_MAX_RANK, &p, reason, size);
-  if (!why)
-    problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  return why;
+  if (why) return why;
+  if (problem->inputs[0].format.dtype != CARNOT_DTYPE_F32)
+    return carnot_because(reason, size, "the input is %s, takes float32",
+                          carnot_dtype_name(problem->inputs[0].format.dtype));
+  if (problem->inputs[0].rank < kAlwaysRank &&
+      problem->inputs[0].format.layout != CARNOT_LAYOUT_ROW_MAJOR)
+    return "the input is not row-major";
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return NULL;
 }
 static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
   return reject_op(problem, CARNOT_OP_MAX_POOL, reason, size);
@@ -30,6 +37,7 @@ static carnot_status* pool_nchw_validate(const carnot_step_view* step) {
 typedef struct pool_nchw_state {
   carnot_pool_nchw_f32 pool;
   int64_t rows_per_part, row_count;
+  int64_t lines;  // floats of a part's lines
 } pool_nchw_state;
 
 static bool is_dense(const carnot_operand* t) {
@@ -67,8 +75,10 @@ static carnot_status* pool_nchw_configure(const carnot_step_view* step,
   state->row_count = carnot_dims_count(y->dims, y->rank - 1);
   int64_t taps = carnot_dims_count(w.kernel, rank - 1), width = x->dims[x->rank - 1];
   state->rows_per_part = carnot_rows_per_part(state->row_count, width * taps);
+  state->lines = carnot_pool_nchw_lines(&state->pool.axes[rank - 1]);
   *out_workspace_bytes =
-      (size_t)(carnot_ceildiv(state->row_count, state->rows_per_part) * width) * sizeof(float);
+      (size_t)(carnot_ceildiv(state->row_count, state->rows_per_part) * state->lines) *
+      sizeof(float);
   return NULL;
 }
 
@@ -83,7 +93,7 @@ static void pool_nchw_part(void* argument, int64_t part) {
   const pool_nchw_run* run = argument;
   int64_t row0 = part * run->state->rows_per_part,
           row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
-  run->kernel(&run->pool, row0, row1, run->lines + part * run->pool.axes[run->pool.rank - 1].in);
+  run->kernel(&run->pool, row0, row1, run->lines + part * run->state->lines);
 }
 
 static carnot_status* pool_nchw_run_all(const carnot_step_view* step, void* memory,

@@ -12,6 +12,7 @@
 //   v_select(m, a, b)             a where m, else b
 //   v_iand_or(a, b, c)            (a & b) | c
 //   v_permute(a, from)            lane from[i] of a, which must be one of a vector, in lane i
+//   v_even(a, b)     the lanes of even number of a, then those of b
 //   v_to_int(x)      nearest, ties to even; undefined where |x| >= 2^31
 //   v_scale2(x, n)   x * 2^n for integral n (as float) in [-300, 300], gradual underflow
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_H_

@@ -70,6 +70,10 @@ CARNOT_INLINE vf32 v_of_int(vi32 a) { return _mm256_cvtepi32_ps(a); }
 CARNOT_INLINE vi32 v_bits(vf32 a) { return _mm256_castps_si256(a); }
 CARNOT_INLINE vf32 v_of_bits(vi32 a) { return _mm256_castsi256_ps(a); }
 CARNOT_INLINE vf32 v_permute(vf32 a, vi32 from) { return _mm256_permutevar8x32_ps(a, from); }
+CARNOT_INLINE vf32 v_even(vf32 a, vf32 b) {
+  const __m256d x = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(x, 0xd8));
+}
 CARNOT_INLINE vi32 v_iadd(vi32 a, vi32 b) { return _mm256_add_epi32(a, b); }
 CARNOT_INLINE vi32 v_isub(vi32 a, vi32 b) { return _mm256_sub_epi32(a, b); }
 CARNOT_INLINE vi32 v_iand(vi32 a, vi32 b) { return _mm256_and_si256(a, b); }

@@ -88,6 +88,11 @@ CARNOT_INLINE vmask v_ieq(vi32 a, vi32 b) { return _mm512_cmpeq_epi32_mask(a, b)
 
 CARNOT_INLINE vf32 v_permute(vf32 a, vi32 from) { return _mm512_permutexvar_ps(from, a); }
 
+CARNOT_INLINE vf32 v_even(vf32 a, vf32 b) {
+  const __m512i from = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  return _mm512_permutex2var_ps(a, from, b);
+}
+
 CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) { return _mm512_scalef_ps(x, n); }
 
 CARNOT_INLINE float v_sum(vf32 a) {

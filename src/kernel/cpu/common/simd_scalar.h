@@ -109,6 +109,7 @@ CARNOT_INLINE vf32 v_permute(vf32 a, vi32 from) {
   for (int i = 0; i < V_LANES; ++i) x[i] = a[from[i]];
   return x;
 }
+CARNOT_INLINE vf32 v_even(vf32 a, vf32 b) { return (vf32){a[0], a[2], b[0], b[2]}; }
 CARNOT_INLINE vi32 v_iadd(vi32 a, vi32 b) {
   typedef uint32_t vu32 __attribute__((vector_size(16)));
   return (vi32)((vu32)a + (vu32)b);

@@ -4,16 +4,20 @@
 #include <math.h>
 
 #include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_reduce.h"
 #include "kernel/cpu/common/sliding_window.h"
 
-enum { kRows = 32, kVectors = 4 };  // rows of the input, vectors of each, that are joined together
+// Rows of the input, and vectors of each, that are joined together; floats of lines that stay in
+// L1.
+enum { kRows = 32, kVectors = 4, kLineFloats = 6144 };
 
-// The rows of the input that one row of the result is made of: an offset, and taps in every
-// dimension but the last.
+// The rows of the input that one row of the results is made of, in every dimension but the last:
+// the place of the results, the first tap inside, and how many are.
 typedef struct row_window {
-  int64_t at, steps[CARNOT_POOL_NCHW_RANK], taps[CARNOT_POOL_NCHW_RANK];
-  int64_t count;    // of the window's rows inside
-  int64_t divisor;  // the taps that an average counts: with padding or without
+  int64_t plane, place[CARNOT_POOL_NCHW_RANK];
+  int64_t steps[CARNOT_POOL_NCHW_RANK];  // in the input, of a neighbour
+  int64_t begin[CARNOT_POOL_NCHW_RANK], taps[CARNOT_POOL_NCHW_RANK];
+  int64_t counted[CARNOT_POOL_NCHW_RANK];  // by an average: with padding or without
 } row_window;
 
 static int64_t axis_padded_taps(const carnot_pool_axis* a, int64_t start) {
@@ -22,23 +26,56 @@ static int64_t axis_padded_taps(const carnot_pool_axis* a, int64_t start) {
   return all.end - all.begin;
 }
 
-static row_window window_of_row(const carnot_pool_nchw_f32* p, int64_t row) {
-  row_window win = {.count = 1, .divisor = 1};
+static void set_axis(const carnot_pool_nchw_f32* p, row_window* win, int d) {
+  const carnot_pool_axis* a = &p->axes[d];
+  const int64_t start = win->place[d] * a->stride - a->pad;
+  const window_taps taps = window_inside(start, a->kernel, a->dilation, a->in);
+  win->begin[d] = start + taps.begin * a->dilation;
+  win->taps[d] = taps.end - taps.begin;
+  win->counted[d] = p->include_padding ? axis_padded_taps(a, start) : win->taps[d];
+}
+
+static void go_to_row(const carnot_pool_nchw_f32* p, row_window* win, int64_t row) {
   int64_t step = p->axes[p->rank - 1].in;
   for (int d = p->rank - 2; d >= 0; --d) {
-    const carnot_pool_axis* a = &p->axes[d];
-    const int64_t start = row % a->out * a->stride - a->pad;
-    const window_taps taps = window_inside(start, a->kernel, a->dilation, a->in);
-    row /= a->out;
-    win.at += (start + taps.begin * a->dilation) * step;
-    win.steps[d] = a->dilation * step;
-    win.taps[d] = taps.end - taps.begin;
-    win.count *= win.taps[d];
-    win.divisor *= p->include_padding ? axis_padded_taps(a, start) : win.taps[d];
-    step *= a->in;
+    win->place[d] = row % p->axes[d].out;
+    row /= p->axes[d].out;
+    win->steps[d] = step;
+    step *= p->axes[d].in;
+    set_axis(p, win, d);
   }
-  win.at += row * step;
-  return win;
+  win->plane = row;
+}
+
+static void go_to_next_row(const carnot_pool_nchw_f32* p, row_window* win) {
+  int d = p->rank - 2;
+  for (; d >= 0; --d) {
+    const bool carries = ++win->place[d] == p->axes[d].out;
+    if (carries) win->place[d] = 0;
+    set_axis(p, win, d);
+    if (!carries) return;
+  }
+  ++win->plane;
+}
+
+// The number of rows.
+static int64_t window_rows(const carnot_pool_nchw_f32* p, const row_window* win) {
+  int64_t count = 1;
+  for (int d = 0; d < p->rank - 1; ++d) count *= win->taps[d];
+  return count;
+}
+
+static int64_t counted_rows(const carnot_pool_nchw_f32* p, const row_window* win) {
+  int64_t count = 1;
+  for (int d = 0; d < p->rank - 1; ++d) count *= win->counted[d];
+  return count;
+}
+
+static const float* first_row(const carnot_pool_nchw_f32* p, const row_window* win) {
+  const int64_t plane = p->rank > 1 ? p->axes[0].in * win->steps[0] : p->axes[p->rank - 1].in;
+  int64_t at = win->plane * plane;
+  for (int d = 0; d < p->rank - 1; ++d) at += win->begin[d] * win->steps[d];
+  return p->src + at;
 }
 
 CARNOT_INLINE vf32 joined(vf32 a, vf32 b, bool max) { return max ? v_max(a, b) : v_add(a, b); }
@@ -61,110 +98,168 @@ CARNOT_INLINE void join_vectors(const float* src, const int64_t* offsets, int64_
 }
 
 // |count| rows as one, with what |line| holds unless these are the first.
-CARNOT_INLINE void join_lines(const float* src, const int64_t* offsets, int64_t count,
-                              int64_t width, bool max, bool first, float* line) {
+CARNOT_INLINE void join_lines_of(const float* src, const int64_t* offsets, int64_t count,
+                                 int64_t width, bool max, bool first, float* line) {
   const int64_t wide = kVectors * V_LANES;
   int64_t i = 0;
   for (; i + wide <= width; i += wide) {
     join_vectors(src + i, offsets, count, kVectors, V_LANES, max, first, line + i);
   }
-  for (; i < width; i += V_LANES) {
-    join_vectors(src + i, offsets, count, 1, width - i, max, first, line + i);
+  for (; i + V_LANES <= width; i += V_LANES) {
+    join_vectors(src + i, offsets, count, 1, V_LANES, max, first, line + i);
+  }
+  if (i < width) join_vectors(src + i, offsets, count, 1, width - i, max, first, line + i);
+}
+
+CARNOT_INLINE void join_lines(const float* src, const int64_t* offsets, int64_t count,
+                              int64_t width, bool max, bool first, float* line) {
+  if (first && count == 3) {
+    join_lines_of(src, offsets, 3, width, max, true, line);
+  } else if (first && count == 2) {
+    join_lines_of(src, offsets, 2, width, max, true, line);
+  } else {
+    join_lines_of(src, offsets, count, width, max, first, line);
   }
 }
 
-// All rows of the window as one.
-CARNOT_INLINE void join_rows(const carnot_pool_nchw_f32* p, const row_window* win, bool max,
-                             float* line) {
+// The |rows| rows of the window as one.
+CARNOT_INLINE void join_rows(const carnot_pool_nchw_f32* p, const row_window* win, int64_t rows,
+                             bool max, float* line) {
   const int64_t width = p->axes[p->rank - 1].in;
+  const float* src = first_row(p, win);
   int64_t tap[CARNOT_POOL_NCHW_RANK] = {0}, offsets[kRows], at = 0;
   bool first = true;
-  for (int64_t i = 0, ready = 0; i < win->count; ++i) {
+  for (int64_t i = 0, ready = 0; i < rows; ++i) {
     offsets[ready++] = at;
-    if (ready == kRows || i + 1 == win->count) {
-      join_lines(p->src + win->at, offsets, ready, width, max, first, line);
+    if (ready == kRows || i + 1 == rows) {
+      join_lines(src, offsets, ready, width, max, first, line);
       ready = 0, first = false;
     }
     for (int d = p->rank - 2; d >= 0; --d) {
-      at += win->steps[d];
+      const int64_t step = p->axes[d].dilation * win->steps[d];
+      at += step;
       if (++tap[d] < win->taps[d]) break;
-      at -= tap[d] * win->steps[d];
+      at -= tap[d] * step;
       tap[d] = 0;
     }
   }
 }
 
-// One tap of the last dimension for all results that it is inside of; |first|: they hold none yet.
-CARNOT_INLINE void join_tap(const float* restrict line, int64_t stride, int64_t count, bool max,
-                            bool first, float* restrict dst) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = line[i * stride], y = dst[i];
-    dst[i] = first ? x : !max ? x + y : ((x > y) | (x != x)) ? x : y;
+// V_LANES results from |x| on, the first tap of the first of them. |stride| is 1 or 2, a constant.
+CARNOT_INLINE vf32 join_taps(const float* x, int64_t kernel, int64_t dilation, int stride,
+                             bool max) {
+  vf32 acc = v_zero();
+  for (int64_t s = 0; s < kernel; ++s, x += dilation) {
+    const vf32 tap = stride == 1 ? v_load(x) : v_even(v_load(x), v_load(x + V_LANES));
+    acc = s == 0 ? tap : joined(acc, tap, max);
+  }
+  return acc;
+}
+
+CARNOT_INLINE void join_columns_of(const carnot_pool_axis* a, const float* x, int64_t kernel,
+                                   int stride, bool max, const float* factors, float* dst) {
+  const int64_t dilation = a->dilation, out = a->out;
+  int64_t q = 0;
+  for (; q + V_LANES <= out; q += V_LANES) {
+    const vf32 y = join_taps(x + q * stride, kernel, dilation, stride, max);
+    v_store(dst + q, max ? y : v_mul(y, v_load(factors + q)));
+  }
+  if (q == out) return;
+  const vf32 y = join_taps(x + q * stride, kernel, dilation, stride, max);
+  v_store_n(dst + q, max ? y : v_mul(y, v_load_n(factors + q, out - q)), out - q);
+}
+
+CARNOT_INLINE void join_columns_by(const carnot_pool_axis* a, const float* x, int stride, bool max,
+                                   const float* factors, float* dst) {
+  switch (a->kernel) {
+    case 2: join_columns_of(a, x, 2, stride, max, factors, dst); break;
+    case 3: join_columns_of(a, x, 3, stride, max, factors, dst); break;
+    default: join_columns_of(a, x, a->kernel, stride, max, factors, dst);
   }
 }
 
-CARNOT_INLINE void join_tap_of(const float* line, int64_t stride, int64_t count, bool max,
-                               bool first, float* dst) {
-  switch (stride) {
-    case 1: join_tap(line, 1, count, max, first, dst); break;
-    case 2: join_tap(line, 2, count, max, first, dst); break;
-    default: join_tap(line, stride, count, max, first, dst);
-  }
-}
-
-CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* line, bool max,
-                                float* dst) {
-  // The first tap that all results have needs no start value.
-  bool first = a->pad == 0 && (a->out - 1) * a->stride < a->in;
-  for (int64_t q = 0; q < a->out && !first; ++q) dst[q] = max ? -INFINITY : 0;
-  for (int64_t s = 0; s < a->kernel; ++s) {
-    const int64_t start = s * a->dilation - a->pad;  // of the first result's tap
-    const int64_t q0 = start < 0 ? (-start + a->stride - 1) / a->stride : 0;
-    const int64_t q1 = start < a->in ? min_i64(a->out, (a->in - start - 1) / a->stride + 1) : 0;
-    if (q1 <= q0) continue;
-    const float* x = line + start + q0 * a->stride;
-    if (first) {
-      join_tap_of(x, a->stride, q1 - q0, max, true, dst + q0);
-    } else {
-      join_tap_of(x, a->stride, q1 - q0, max, false, dst + q0);
+// |x|: the first tap of the first result.
+CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* x, bool max,
+                                const float* factors, float* dst) {
+  if (a->stride == 1) {
+    join_columns_by(a, x, 1, max, factors, dst);
+  } else if (a->stride == 2) {
+    join_columns_by(a, x, 2, max, factors, dst);
+  } else {
+    for (int64_t q = 0; q < a->out; ++q, x += a->stride) {
+      float y = x[0];
+      for (int64_t s = 1; s < a->kernel; ++s) {
+        const float tap = x[s * a->dilation];
+        y = max ? max_nan(y, tap) : y + tap;
+      }
+      dst[q] = max ? y : y * factors[q];
     }
-    first = false;
   }
 }
 
-static void divide(const carnot_pool_nchw_f32* p, int64_t divisor, float* dst) {
+// What an average is multiplied by: 1 / the number of taps that it counts, 0 of none.
+static void set_factors(const carnot_pool_nchw_f32* p, int64_t divisor, float* factors) {
   const carnot_pool_axis* a = &p->axes[p->rank - 1];
   for (int64_t q = 0; q < a->out; ++q) {
     const int64_t start = q * a->stride - a->pad;
     const window_taps taps = window_inside(start, a->kernel, a->dilation, a->in);
-    const int64_t taps_counted =
-        p->include_padding ? axis_padded_taps(a, start) : taps.end - taps.begin;
-    dst[q] = divisor * taps_counted > 0 ? dst[q] / (float)(divisor * taps_counted) : 0;
+    const int64_t count =
+        divisor * (p->include_padding ? axis_padded_taps(a, start) : taps.end - taps.begin);
+    factors[q] = count > 0 ? 1 / (float)count : 0;
   }
 }
 
-CARNOT_INLINE void pool_nchw(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1, float* line,
-                             bool max) {
+// The rows under |count| rows of the results are joined to lines first, and columns then: what was
+// just written could not be read at once, since reads span what two writes wrote.
+CARNOT_INLINE void pool_few_rows(const carnot_pool_nchw_f32* p, row_window* win, int64_t row,
+                                 int64_t count, float* lines, int64_t* divisor, bool max) {
   const carnot_pool_axis* last = &p->axes[p->rank - 1];
-  for (int64_t row = row0; row < row1; ++row) {
-    const row_window win = window_of_row(p, row);
-    float* dst = p->dst + row * last->out;
-    if (win.count > 0) {
-      join_rows(p, &win, max, line);
-      join_columns(last, line, max, dst);
+  const int64_t left = carnot_pool_nchw_line_left(last), width = carnot_pool_nchw_line_width(last);
+  float* factors = lines + CARNOT_POOL_NCHW_LINES * width;
+  int64_t rows[CARNOT_POOL_NCHW_LINES], counted[CARNOT_POOL_NCHW_LINES];
+  for (int64_t i = 0; i < count; ++i, go_to_next_row(p, win)) {
+    rows[i] = window_rows(p, win);
+    counted[i] = counted_rows(p, win);
+    if (rows[i] > 0) join_rows(p, win, rows[i], max, lines + i * width + left);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    float* dst = p->dst + (row + i) * last->out;
+    if (!max && counted[i] != *divisor) {
+      *divisor = counted[i];
+      set_factors(p, counted[i], factors);
+    }
+    if (rows[i] > 0) {
+      join_columns(last, lines + i * width + left - last->pad, max, factors, dst);
     } else {
       for (int64_t q = 0; q < last->out; ++q) dst[q] = max ? -INFINITY : 0;
     }
-    if (!max) divide(p, win.divisor, dst);
+  }
+}
+
+CARNOT_INLINE void pool_nchw(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1,
+                             float* lines, bool max) {
+  const carnot_pool_axis* last = &p->axes[p->rank - 1];
+  const int64_t left = carnot_pool_nchw_line_left(last), width = carnot_pool_nchw_line_width(last);
+  for (int64_t i = 0; i < CARNOT_POOL_NCHW_LINES; ++i) {
+    float* line = lines + i * width;
+    for (int64_t j = 0; j < left; ++j) line[j] = max ? -INFINITY : 0;
+    for (int64_t j = left + last->in; j < width; ++j) line[j] = max ? -INFINITY : 0;
+  }
+  row_window win = {.plane = 0};
+  go_to_row(p, &win, row0);
+  const int64_t together = max_i64(1, min_i64(CARNOT_POOL_NCHW_LINES, kLineFloats / width));
+  int64_t divisor = -1;
+  for (int64_t row = row0; row < row1; row += together) {
+    pool_few_rows(p, &win, row, min_i64(together, row1 - row), lines, &divisor, max);
   }
 }
 
 void CARNOT_KERNEL(max_pool_nchw_f32)(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1,
-                                      float* line) {
-  pool_nchw(p, row0, row1, line, /*max=*/true);
+                                      float* lines) {
+  pool_nchw(p, row0, row1, lines, /*max=*/true);
 }
 
 void CARNOT_KERNEL(average_pool_nchw_f32)(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1,
-                                          float* line) {
-  pool_nchw(p, row0, row1, line, /*max=*/false);
+                                          float* lines) {
+  pool_nchw(p, row0, row1, lines, /*max=*/false);
 }

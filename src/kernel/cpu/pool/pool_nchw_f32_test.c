@@ -9,10 +9,18 @@ typedef struct problem {
 } problem;
 
 static const problem kProblems[] = {
-    {3, 3, {4, 6, 37}, {2, 2, 2}, 2, 1, 0},       {3, 2, {5, 7, 19}, {3, 3, 3}, 1, 1, 1},
-    {3, 2, {6, 5, 23}, {3, 1, 5}, 3, 1, 2},       {3, 1, {7, 9, 40}, {2, 3, 3}, 1, 2, 2},
-    {4, 2, {3, 4, 5, 16}, {2, 2, 3, 2}, 2, 1, 1}, {1, 3, {50}, {3}, 2, 1, 1},
+    {3, 3, {4, 6, 37}, {2, 2, 2}, 2, 1, 0},
+    {3, 2, {5, 7, 19}, {3, 3, 3}, 1, 1, 1},
+    {3, 2, {6, 5, 23}, {3, 1, 5}, 3, 1, 2},
+    {3, 1, {7, 9, 40}, {2, 3, 3}, 1, 2, 2},
+    {4, 2, {3, 4, 5, 16}, {2, 2, 3, 2}, 2, 1, 1},
+    {1, 3, {50}, {3}, 2, 1, 1},
     {3, 1, {3, 3, 3}, {3, 3, 4}, 2, 1, 3},
+    {2, 3, {21, 56}, {3, 3}, 2, 1, 1},
+    {2, 2, {14, 35}, {3, 3}, 1, 2, 0},
+    {2, 2, {9, 33}, {3, 3}, 1, 1, 1},
+    {1, 2, {131}, {5}, 1, 1, 2},
+    {2, 1, {5, 3}, {2, 2}, 2, 1, 0},
 };
 
 // Element |index| of the result of plane |src|.
@@ -60,7 +68,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* prob
     in *= a->in, out *= a->out;
   }
   const carnot_pool_axis* last = &pool.axes[pool.rank - 1];
-  float *src = buffer(problem->planes * in, 41), *line = buffer(last->in, 0);
+  float *src = buffer(problem->planes * in, 41), *line = buffer(carnot_pool_nchw_lines(last), 0);
   float* dst = buffer(problem->planes * out, 0);
   src[1] = NAN, src[in / 2] = -INFINITY, src[in - 1] = INFINITY;
   pool.src = src, pool.dst = dst;
