@@ -173,7 +173,7 @@ static uint32_t index_of(const carnot_candidate_set* set, const carnot_tactic* t
 // change moves 26 to 58 bytes a nanosecond, read and written.
 static uint64_t layout_ns(const selection* s, const carnot_region_facts* f,
                           const carnot_candidate* item) {
-  enum { kBytesPerNs = 32 };
+  enum { kBytesPerNs = 32, kInterior = 4 };
   const carnot_problem* p = &item->problem;
   double bytes = 0;
   if (item->tactic->device) return 0;
@@ -185,9 +185,10 @@ static uint64_t layout_ns(const selection* s, const carnot_region_facts* f,
   }
   for (uint32_t i = 0; i < f->output_count; i++) {
     const carnot_operand_desc* t = &p->outputs[i];
-    const carnot_layout wanted =
-        f->outputs[i]->block_output_count ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
-    if (t->rank >= 3 && t->format.layout != wanted) bytes += 2 * carnot_operand_bytes(t);
+    const bool ends = f->outputs[i]->block_output_count > 0;
+    const carnot_layout wanted = ends ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
+    if (t->rank >= 3 && t->format.layout != wanted)
+      bytes += 2 * carnot_operand_bytes(t) * (ends ? 1 : kInterior);
   }
   return (uint64_t)(bytes / kBytesPerNs);
 }
