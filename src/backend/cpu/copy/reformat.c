@@ -65,23 +65,6 @@ typedef struct reformat_run {
   const carnot_operand *src, *dst;
 } reformat_run;
 
-// A few channels, as images have: the loop over pixels with all channels at once keeps every load
-// and store in order.
-static inline void interleave(int m, int64_t n, const float* src, int64_t src_ld, float* dst) {
-  for (int64_t i = 0; i < n; i++)
-    for (int c = 0; c < m; c++) dst[i * m + c] = src[c * src_ld + i];
-}
-
-static bool interleave_few(int64_t m, int64_t n, const float* src, int64_t src_ld, float* dst) {
-  switch (m) {
-    case 1: interleave(1, n, src, src_ld, dst); return true;
-    case 2: interleave(2, n, src, src_ld, dst); return true;
-    case 3: interleave(3, n, src, src_ld, dst); return true;
-    case 4: interleave(4, n, src, src_ld, dst); return true;
-    default: return false;
-  }
-}
-
 static void reformat_part(void* argument, int64_t part) {
   const reformat_run* run = argument;
   const reformat_state* s = run->state;
@@ -93,8 +76,7 @@ static void reformat_part(void* argument, int64_t part) {
   if (by_rows) {
     run->kernels->transpose_f32(count, s->n, src + first * s->src_ld, s->src_ld, dst + first,
                                 s->dst_ld);
-  } else if (s->dst_ld != s->m ||
-             !interleave_few(s->m, count, src + first, s->src_ld, dst + first * s->dst_ld)) {
+  } else {
     run->kernels->transpose_f32(s->m, count, src + first, s->src_ld, dst + first * s->dst_ld,
                                 s->dst_ld);
   }

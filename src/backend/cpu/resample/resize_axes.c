@@ -71,26 +71,30 @@ static carnot_status* axes_configure(const carnot_step_view* step, const carnot_
   CARNOT_TRY(read_scales(step, inputs, scales));
   const bool antialias = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "antialias") != 0;
   *s = (axes_state){.filter = carnot_cpu_resize_filter(node)};
-  int64_t elements = carnot_dims_count(x->dims, x->rank), before = 0;
-  for (int d = 0; d < x->rank; d++) {
+  int64_t dims[CARNOT_MAX_RANK], before = 0;
+  memcpy(dims, x->dims, sizeof(dims));
+  // Axes that shrink first, from the outermost on, where vectors run along the inner ones; then
+  // those that grow, from the innermost on: its results are computed one by one.
+  for (int i = 0; i < 2 * x->rank; i++) {
+    const int d = i < x->rank ? i : 2 * x->rank - 1 - i;
     const int64_t in = x->dims[d], out = y->dims[d];
     const double scale = scales[d] ? scales[d] : (double)out / (double)in;
     CARNOT_CHECK(in >= 1 && in < INT32_MAX && out < INT32_MAX / 8, OUT_OF_RANGE,
                  "dimension %d is resized from %lld to %lld", d, (long long)in, (long long)out);
-    if (scale == 1 && in == out) continue;
+    if ((scale == 1 && in == out) || (out > in) != (i >= x->rank)) continue;
     axis_pass* pass = &s->passes[s->count++];
     *pass = (axis_pass){.axis = {in, out, scale, 0, 1},
                         .shrink = antialias && scale < 1 ? scale : 1,
-                        .outer = carnot_dims_count(y->dims, d),
-                        .inner = carnot_dims_count(x->dims + d + 1, x->rank - d - 1)};
+                        .outer = carnot_dims_count(dims, d),
+                        .inner = carnot_dims_count(dims + d + 1, x->rank - d - 1)};
     pass->taps = carnot_cpu_resize_tap_count(&s->filter, pass->shrink);
     CARNOT_CHECK(pass->taps <= 1 << 20, OUT_OF_RANGE, "a scale of %g reads %lld elements each",
                  scale, (long long)pass->taps);
     s->table += out * pass->taps;
     s->most_taps = carnot_max_i64(s->most_taps, pass->taps);
     s->between = carnot_max_i64(s->between, before);
-    elements = elements / in * out;
-    before = elements;
+    dims[d] = out;
+    before = carnot_dims_count(dims, x->rank);
   }
   *out_workspace_bytes = (size_t)s->most_taps * sizeof(double) +
                          (size_t)s->table * (sizeof(int32_t) + sizeof(float)) +

@@ -72,8 +72,26 @@ static void block(int64_t m, int64_t n, const float* src, int64_t src_ld, float*
   block_by_element(m, n, src, src_ld, dst, dst_ld);
 }
 
+// Few rows whose elements lie side by side: |m| is a constant.
+CARNOT_INLINE void interleave(int m, int64_t n, const float* restrict src, int64_t src_ld,
+                              float* restrict dst) {
+  for (int64_t j = 0; j < n; ++j)
+    for (int i = 0; i < m; ++i) dst[j * m + i] = src[i * src_ld + j];
+}
+
+static bool interleave_few(int64_t m, int64_t n, const float* src, int64_t src_ld, float* dst) {
+  switch (m) {
+    case 1: interleave(1, n, src, src_ld, dst); return true;
+    case 2: interleave(2, n, src, src_ld, dst); return true;
+    case 3: interleave(3, n, src, src_ld, dst); return true;
+    case 4: interleave(4, n, src, src_ld, dst); return true;
+    default: return false;
+  }
+}
+
 void CARNOT_KERNEL(transpose_f32)(int64_t m, int64_t n, const float* src, int64_t src_ld,
                                   float* dst, int64_t dst_ld) {
+  if (m == dst_ld && interleave_few(m, n, src, src_ld, dst)) return;
   for (int64_t i = 0; i < m; i += kBlock) {
     for (int64_t j = 0; j < n; j += kBlock) {
       block(min_i64(kBlock, m - i), min_i64(kBlock, n - j), src + i * src_ld + j, src_ld,

@@ -4,11 +4,12 @@
 #include "kernel/cpu/common/kernel_test.h"
 
 static void check_transpose(const carnot_cpu_kernels* kernels) {
-  static const int64_t sizes[] = {1, 2, 3, 8, 15, 16, 17, 33, 70};
+  static const int64_t sizes[] = {1, 2, 3, 4, 8, 15, 16, 17, 33, 70};
   const int count = (int)(sizeof sizes / sizeof *sizes);
-  for (int c = 0; c < count * count; ++c) {
-    const int64_t m = sizes[c / count], n = sizes[c % count], src_ld = n + 2, dst_ld = m + 3;
-    float *src = buffer(m * src_ld - 2, 81), *dst = buffer(n * dst_ld - 3, 0);
+  for (int c = 0; c < 2 * count * count; ++c) {
+    const int64_t m = sizes[c / 2 / count], n = sizes[c / 2 % count], gap = c % 2 ? 3 : 0;
+    const int64_t src_ld = n + 2, dst_ld = m + gap;
+    float *src = buffer(m * src_ld - 2, 81), *dst = buffer(n * dst_ld - gap, 0);
     kernels->transpose_f32(m, n, src, src_ld, dst, dst_ld);
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t i = 0; i < m; ++i) assert_true(dst[j * dst_ld + i] == src[i * src_ld + j]);

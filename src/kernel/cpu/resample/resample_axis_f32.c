@@ -25,10 +25,24 @@ static float resample_one(const carnot_resample_axis_f32* p, const float* src, c
   return sum;
 }
 
+// |count| results of a row of the innermost axis, of two taps each.
+static void resample_pairs(const float* restrict src, const int32_t* restrict index,
+                           const float* restrict weight, int64_t count, float* restrict dst) {
+  for (int64_t j = 0; j < count; ++j)
+    dst[j] = weight[2 * j] * src[index[2 * j]] + weight[2 * j + 1] * src[index[2 * j + 1]];
+}
+
 void CARNOT_KERNEL(resample_axis_f32)(const carnot_resample_axis_f32* p, int64_t row0,
                                       int64_t row1) {
   for (int64_t row = row0; row < row1; ++row) {
     const int64_t j = row % p->out;
+    if (p->inner == 1 && p->taps == 2) {
+      const int64_t count = min_i64(p->out - j, row1 - row);
+      resample_pairs(p->src + row / p->out * p->in, p->index + 2 * j, p->weight + 2 * j, count,
+                     p->dst + row);
+      row += count - 1;
+      continue;
+    }
     const float* src = p->src + row / p->out * p->in * p->inner;
     const int32_t* index = p->index + j * p->taps;
     const float* weight = p->weight + j * p->taps;
