@@ -67,6 +67,7 @@ typedef struct job {
   int64_t most;
   double overlap_limit, score_limit;
   bool centre;
+  double* class_scores;
   candidate* candidates;  // a heap
   carnot_rect* kept;
   stripes stripes;
@@ -106,8 +107,33 @@ static void lay_stripes(job* j, int64_t batch, int64_t count) {
   for (int64_t i = 0; i < kStripes; i++) s->first[i] = -1;
 }
 
+// Bit k is set where |box| touches others[k]; without branches, since most are apart.
+static unsigned touching(const carnot_rect* box, const carnot_rect* others, int64_t count) {
+  unsigned bits = 0;
+  for (int64_t k = 0; k < count; k++) {
+    const carnot_rect* b = &others[k];
+    const double height = (box->y1 < b->y1 ? box->y1 : b->y1) - (box->y0 > b->y0 ? box->y0 : b->y0);
+    const double width = (box->x1 < b->x1 ? box->x1 : b->x1) - (box->x0 > b->x0 ? box->x0 : b->x0);
+    bits |= (unsigned)((height > 0) & (width > 0)) << k;
+  }
+  return bits;
+}
+
+// Whether |box| shares more than the limit, which is no less than 0, with a kept box.
+static bool overlaps_kept(const job* j, const carnot_rect* box, int64_t kept) {
+  enum { kTogether = 16 };
+  for (int64_t begin = 0; begin < kept; begin += kTogether) {
+    const int64_t count = carnot_min_i64(kTogether, kept - begin);
+    const carnot_rect* others = j->kept + begin;
+    for (unsigned bits = touching(box, others, count); bits; bits &= bits - 1)
+      if (carnot_rect_overlap(box, &others[__builtin_ctz(bits)]) > j->overlap_limit) return true;
+  }
+  return false;
+}
+
 static bool is_dropped(const job* j, const carnot_rect* box, int64_t kept) {
   const stripes* s = &j->stripes;
+  if (!s->used && j->overlap_limit >= 0) return overlaps_kept(j, box, kept);
   if (!s->used) {
     for (int64_t k = 0; k < kept; k++)
       if (carnot_rect_overlap(box, &j->kept[k]) > j->overlap_limit) return true;
@@ -132,10 +158,11 @@ static void keep(job* j, const carnot_rect* box, int64_t kept) {
 
 static void select_class(job* j, int64_t batch, int64_t class) {
   int64_t n = j->boxes->dims[1], classes = j->scores->dims[1], count = 0, kept = 0;
+  carnot_load_block_f64(j->scores->dtype, j->scores->data, (size_t)((batch * classes + class) * n),
+                        1, (size_t)n, j->class_scores);
   for (int64_t i = 0; i < n; i++) {
-    double score = carnot_load_f64(j->scores->dtype, j->scores->data,
-                                   (size_t)((batch * classes + class) * n + i));
-    if (score > j->score_limit) j->candidates[count++] = (candidate){score, i};
+    j->candidates[count] = (candidate){j->class_scores[i], i};
+    count += j->class_scores[i] > j->score_limit;
   }
   for (int64_t i = count / 2 - 1; i >= 0; i--) sift_down(j->candidates, count, i);
   lay_stripes(j, batch, count);
@@ -170,6 +197,8 @@ static carnot_status* run_nms(carnot_call* call) {
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(candidate), &memory));
   j.candidates = memory;
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(double), &memory));
+  j.class_scores = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(carnot_rect), &memory));
   j.kept = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(int64_t), &memory));

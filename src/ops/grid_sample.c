@@ -196,6 +196,17 @@ static double affine_coordinate(int64_t at, int64_t size, bool align) {
   return align ? (d > 1 ? 2 * p / (d - 1) - 1 : 0) : (2 * p + 1) / d - 1;
 }
 
+// A row of |width| points of |r| coordinates, a constant: y[p,j] = slopes[j] * across[p] +
+// rests[j].
+static inline __attribute__((always_inline)) void affine_row(int r, int64_t width,
+                                                             const double* restrict across,
+                                                             const double* slopes,
+                                                             const double* rests,
+                                                             float* restrict y) {
+  for (int64_t p = 0; p < width; p++)
+    for (int j = 0; j < r; j++) y[p * r + j] = (float)(slopes[j] * across[p] + rests[j]);
+}
+
 static carnot_status* run_affine(carnot_call* call) {
   const carnot_tensor* theta = carnot_call_in(call, 0);
   int64_t size[5], dims[5], at[3];
@@ -225,11 +236,20 @@ static carnot_status* run_affine(carnot_call* call) {
     // The last dimension is the first coordinate.
     for (int k = 1; k < r; k++) v[k] = affine_coordinate(at[r - 1 - k], dims[r - k], align);
     v[r] = 1;
+    double slopes[3], rests[3] = {0};
     for (int j = 0; j < r; j++) {
-      double rest = 0;
-      for (int k = 1; k <= r; k++) rest += map[j * (r + 1) + k] * v[k];
-      for (int64_t p = 0; p < width; p++) row[p * r + j] = map[j * (r + 1)] * across[p] + rest;
+      slopes[j] = map[j * (r + 1)];
+      for (int k = 1; k <= r; k++) rests[j] += map[j * (r + 1) + k] * v[k];
     }
+    if (y->dtype == CARNOT_DTYPE_F32) {
+      float* points = (float*)y->data + i * width * r;
+      if (r == 2)
+        affine_row(2, width, across, slopes, rests, points);
+      else
+        affine_row(3, width, across, slopes, rests, points);
+      continue;
+    }
+    for (int64_t p = 0; p < width * r; p++) row[p] = slopes[p % r] * across[p / r] + rests[p % r];
     carnot_store_block_f64(y->dtype, y->data, (size_t)(i * width * r), 1, (size_t)(width * r), row);
   }
   return NULL;

@@ -49,19 +49,19 @@ static float mask_row(const carnot_attention_f32* p, const float* mask, float* s
   return m;
 }
 
-// exp(s - max) in place, the sum returned.
-static float exp_row(float* s, int64_t n, float max) {
-  const vf32 m = v_set(max);
+// exp(s * scale - max) in place, the sum returned.
+static float exp_row(float* s, int64_t n, float scale, float max) {
+  const vf32 m = v_set(-max), by = v_set(scale);
   vf32 sum = v_zero();
   int64_t j = 0;
   for (; j + V_LANES <= n; j += V_LANES) {
-    const vf32 e = v_exp_normal(v_sub(v_load(s + j), m));
+    const vf32 e = v_exp_normal(v_fma(v_load(s + j), by, m));
     v_store(s + j, e);
     sum = v_add(sum, e);
   }
   float total = v_sum(sum);
   if (j < n) {
-    v_store_n(s + j, v_exp_normal(v_sub(v_load_n(s + j, n - j), m)), n - j);
+    v_store_n(s + j, v_exp_normal(v_fma(v_load_n(s + j, n - j), by, m)), n - j);
     for (; j < n; ++j) total += s[j];
   }
   return total;
@@ -75,9 +75,11 @@ static void soften_row(const key_block* b, int64_t i, int64_t r) {
   const int64_t n = visible(b, i);
   const float* mask = p->mask ? p->mask + i * p->mask_ld + b->j0 : NULL;
   const float old = b->j0 > 0 ? b->max[r] : -INFINITY;
-  const float max = max_nan(old, mask_row(p, mask, s, n));
-  const float base = max == -INFINITY ? 0 : max;
-  const float sum = exp_row(s, n, base);
+  // Without a mask the scores are scaled as their exponentials are taken.
+  const bool plain = !mask && p->scale > 0;
+  const float most = plain ? extreme_of(s, n, /*max=*/true) * p->scale : mask_row(p, mask, s, n);
+  const float max = max_nan(old, most), base = max == -INFINITY ? 0 : max;
+  const float sum = exp_row(s, n, plain ? p->scale : 1, base);
   memset(s + n, 0, (size_t)(b->j1 - b->j0 - n) * sizeof *s);
   float lanes[V_LANES];
   v_store(lanes, v_exp(v_set(old - base)));
