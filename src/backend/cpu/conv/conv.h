@@ -78,6 +78,10 @@ const char* carnot_conv_reject_bf16(const carnot_problem* problem,
 carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan,
                                       const carnot_operand* inputs,
                                       const carnot_operand* outputs) CARNOT_MUST_USE;
+// Packs the weights of |groups| groups as conv2d_nchw_f32 reads them: filter f, number d of |depth|
+// at f*filter_step + d*depth_step of its group.
+void carnot_conv_nchw_pack(int64_t groups, int64_t filters, int64_t depth, const float* weights,
+                           int64_t filter_step, int64_t depth_step, float* packed);
 // Element |index| of memory of |t|; kernels by tiles take pointers to float32 for BF16 too.
 static inline float* carnot_conv_element(const carnot_operand* t, int64_t index) {
   return (float*)(void*)((char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8));

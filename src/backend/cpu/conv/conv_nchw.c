@@ -30,6 +30,16 @@ static const char* nchw_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
+void carnot_conv_nchw_pack(int64_t groups, int64_t filters, int64_t depth, const float* weights,
+                           int64_t filter_step, int64_t depth_step, float* packed) {
+  const int64_t group_step = carnot_max_i64(filters * filter_step, depth * depth_step);
+  for (int64_t g = 0; g < groups; g++)
+    for (int64_t block = 0; block < filters; block += CARNOT_CONV2D_NCHW_BLOCK)
+      for (int64_t d = 0; d < depth; d++)
+        for (int64_t f = block; f < carnot_min_i64(filters, block + CARNOT_CONV2D_NCHW_BLOCK); f++)
+          *packed++ = weights[g * group_step + f * filter_step + d * depth_step];
+}
+
 static size_t packed_bytes(const carnot_conv_params* p) {
   return (size_t)(p->channels / p->group * carnot_conv_taps(p) * p->filters) * sizeof(float);
 }
@@ -40,14 +50,9 @@ static carnot_status* nchw_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = CARNOT_DTYPE_F32;
   CARNOT_TRY(carnot_conv_alloc_weights(out, "gk12 f32", packed_bytes(p), &packed));
-  const float* weights = carnot_conv_weights(problem)->tensor->data;
-  const int64_t k = p->filters / p->group, depth = p->channels / p->group * carnot_conv_taps(p);
-  float* at = packed;
-  for (int64_t g = 0; g < p->group; g++)
-    for (int64_t block = 0; block < k; block += CARNOT_CONV2D_NCHW_BLOCK)
-      for (int64_t d = 0; d < depth; d++)
-        for (int64_t f = block; f < carnot_min_i64(k, block + CARNOT_CONV2D_NCHW_BLOCK); f++)
-          *at++ = weights[(g * k + f) * depth + d];
+  const int64_t depth = p->channels / p->group * carnot_conv_taps(p);
+  carnot_conv_nchw_pack(p->group, p->filters / p->group, depth,
+                        carnot_conv_weights(problem)->tensor->data, depth, 1, packed);
   return NULL;
 }
 
@@ -128,6 +133,8 @@ static carnot_status* nchw_configure(const carnot_step_view* step, const carnot_
                                      .dilation_w = g.dilation_w,
                                      .pad_h = g.pad_h,
                                      .pad_w = g.pad_w,
+                                     .src_plane = g.h * g.w,
+                                     .dst_plane = g.p * g.q,
                                      .c = g.c / p->group,
                                      .k = g.k / p->group,
                                      .activation = p->epilogue_plan.activation,
@@ -153,8 +160,8 @@ static void nchw_part(void* argument, int64_t part) {
   const int64_t k0 = part % s->filter_parts * s->filters_per_part, band = part / s->filter_parts;
   const int64_t plane = band / s->bands, row0 = band % s->bands * s->rows_per_part,
                 group = plane % s->groups;
-  c.src = run->x + plane * c.c * c.h * c.w;
-  c.dst = run->y + (plane * c.k + k0) * c.p * c.q;
+  c.src = run->x + plane * c.c * c.src_plane;
+  c.dst = run->y + (plane * c.k + k0) * c.dst_plane;
   c.weights = run->weights + (group * c.k + k0) * c.c * c.r * c.s;
   c.bias = run->bias ? run->bias + group * c.k + k0 : NULL;
   c.k = carnot_min_i64(s->filters_per_part, c.k - k0);

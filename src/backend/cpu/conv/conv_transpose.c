@@ -56,8 +56,8 @@ static const char* resolve_padding(const carnot_problem* problem, carnot_sliding
   return NULL;
 }
 
-static const char* read_problem(const carnot_problem* problem, carnot_transposed_params* p,
-                                char* reason, size_t size) {
+const char* carnot_transposed_read(const carnot_problem* problem, carnot_transposed_params* p,
+                                   char* reason, size_t size) {
   carnot_conv_problem conv;
   const char* why = carnot_conv_problem_read(problem, &conv, reason, size);
   if (why) return why;
@@ -131,7 +131,7 @@ static const char* refuse_tiles(const carnot_transposed_params* p, char* reason,
 
 static const char* transposed_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_transposed_params p;
-  const char* why = read_problem(problem, &p, reason, size);
+  const char* why = carnot_transposed_read(problem, &p, reason, size);
   if (!why) why = refuse_tiles(&p, reason, size);
   if (!why) {
     const carnot_plan_node* node = &problem->region->nodes[0];
@@ -185,7 +185,7 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
       carnot_arena_try(out->arena, 1, sizeof(carnot_transposed_params), "parameters", &params));
   carnot_transposed_params* p = params;
   char reason[256];
-  const char* why = read_problem(problem, p, reason, sizeof(reason));
+  const char* why = carnot_transposed_read(problem, p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
   const carnot_weights_type type = (carnot_weights_type)p->weights;
   CARNOT_TRY(carnot_arena_try(out->arena, carnot_align_up((size_t)p->filters, 16), sizeof(float),

@@ -22,6 +22,10 @@ typedef struct carnot_transposed_phase {
   int64_t first, count, shift;  // x index = j + shift - u
 } carnot_transposed_phase;
 
+// Reads a transposed convolution of float32 with constant weights, behind which an activation may
+// follow. NULL, or why the problem is none.
+const char* carnot_transposed_read(const carnot_problem* problem, carnot_transposed_params* p,
+                                   char* reason, size_t size);
 int64_t carnot_transposed_phase_count(const carnot_transposed_params* p);
 // The taps of phase |at| of all, along the three axes.
 void carnot_transposed_phases_of(const carnot_transposed_params* p, int64_t at,

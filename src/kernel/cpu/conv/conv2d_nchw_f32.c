@@ -63,7 +63,7 @@ static void copy_band(const carnot_conv2d_nchw_f32* c, int64_t row0, int64_t row
   for (int64_t ch = 0; ch < c->c; ++ch) {
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t h = first + i;
-      const float* src = h >= 0 && h < c->h ? c->src + (ch * c->h + h) * c->w : NULL;
+      const float* src = h >= 0 && h < c->h ? c->src + ch * c->src_plane + h * c->w : NULL;
       copy_row(c, src, phase, scratch + (ch * rows + i) * c->stride_w * phase);
     }
   }
@@ -76,7 +76,7 @@ static source source_of(const carnot_conv2d_nchw_f32* c, int64_t row0, int64_t r
   const int64_t phase = carnot_conv2d_nchw_phase(c);
   if (in_place) {
     from.data = c->src + row0 * c->stride_h * c->w;
-    from.row = c->w, from.channel = c->h * c->w;
+    from.row = c->w, from.channel = c->src_plane;
   } else {
     const int64_t rows = carnot_conv2d_nchw_band(c, row1 - row0);
     copy_band(c, row0, rows, phase, scratch);
@@ -123,13 +123,12 @@ CARNOT_INLINE void filter_tile(const carnot_conv2d_nchw_f32* c, const source* fr
       }
     }
   }
-  const int64_t plane = c->p * c->q;
   CARNOT_UNROLL
   for (int f = 0; f < filters; ++f) {
     CARNOT_UNROLL
     for (int v = 0; v < vectors; ++v) {
       const int64_t left = c->q - q - v * V_LANES;
-      if (left > 0) v_store_upto(dst + (k + f) * plane + q + v * V_LANES, acc[f][v], left);
+      if (left > 0) v_store_upto(dst + (k + f) * c->dst_plane + q + v * V_LANES, acc[f][v], left);
     }
   }
 }
@@ -285,6 +284,6 @@ void CARNOT_KERNEL(conv2d_nchw_f32)(const carnot_conv2d_nchw_f32* c, int64_t row
     row_by_filters(c, &from, from.data + (row - row0) * step, c->dst + row * c->q);
   if (c->activation == CARNOT_KERNEL_ACTIVATION_NONE) return;
   for (int64_t k = 0; k < c->k; ++k) CARNOT_KERNEL(activate_f32)
-  (c->activation, c->a, c->b, c->dst + (k * c->p + row0) * c->q, (row1 - row0) * c->q, 1,
+  (c->activation, c->a, c->b, c->dst + k * c->dst_plane + row0 * c->q, (row1 - row0) * c->q, 1,
    (row1 - row0) * c->q);
 }

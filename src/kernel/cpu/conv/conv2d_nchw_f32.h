@@ -2,7 +2,8 @@
 //   dst[k,p,q] = activation(bias[k] + sum_{c,r,s} weights[c,r,s,k] *
 //                           src[c, p*stride_h + r*dilation_h - pad_h, q*stride_w + s*dilation_w -
 //                           pad_w])
-// One image and one group: |src| [C,H,W] and |dst| [K,P,Q] dense, |bias| [K] or NULL. |weights|:
+// One image and one group: |src| [C,H,W] and |dst| [K,P,Q] of dense planes,
+// |src_plane| and |dst_plane| floats apart, |bias| [K] or NULL. |weights|:
 // blocks of CARNOT_CONV2D_NCHW_BLOCK filters, the last of fewer, each [C,R,S, filters of the
 // block]. Taps in the padding count as zero. S is at most CARNOT_CONV2D_NCHW_TAPS. A call computes
 // the output rows [row0,row1) of all filters with a scratch of carnot_conv2d_nchw_scratch floats,
@@ -23,6 +24,7 @@ typedef struct carnot_conv2d_nchw_f32 {
   int64_t c, k;
   const float *src, *weights, *bias;
   float* dst;
+  int64_t src_plane, dst_plane;
   carnot_kernel_activation activation;
   float a, b;
 } carnot_conv2d_nchw_f32;

@@ -36,7 +36,7 @@ static double exact(const carnot_conv2d_nchw_f32* c, int64_t k, int64_t p, int64
         const int64_t h = p * c->stride_h + r * c->dilation_h - c->pad_h;
         const int64_t w = q * c->stride_w + s * c->dilation_w - c->pad_w;
         if (h < 0 || h >= c->h || w < 0 || w >= c->w) continue;
-        const double x = c->src[(ch * c->h + h) * c->w + w];
+        const double x = c->src[ch * c->src_plane + h * c->w + w];
         const int64_t depth = c->c * c->r * c->s, tap = (ch * c->r + r) * c->s + s;
         const int64_t block = k / CARNOT_CONV2D_NCHW_BLOCK * CARNOT_CONV2D_NCHW_BLOCK;
         const int64_t width =
@@ -69,9 +69,10 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                               .activation = p->activation,
                               .a = -0.2f,
                               .b = 1.5f};
-  float *src = buffer(p->c * p->h * p->w, 31), *bias = buffer(p->k, 33);
+  c.src_plane = p->h * p->w + 5, c.dst_plane = c.p * c.q + 3;
+  float *src = buffer(p->c * c.src_plane - 5, 31), *bias = buffer(p->k, 33);
   float* weights = buffer(p->c * p->r * p->s * p->k, 32);
-  float *dst = buffer(p->k * c.p * c.q, 0),
+  float *dst = buffer(p->k * c.dst_plane - 3, 0),
         *scratch = buffer(carnot_conv2d_nchw_scratch(&c, c.p), 0);
   c.src = src, c.weights = weights, c.bias = bias, c.dst = dst;
   kernels->conv2d_nchw_f32(&c, 0, c.p / 3, scratch);
@@ -80,7 +81,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     for (int64_t i = 0; i < c.p * c.q; ++i) {
       double size;
       const double want = exact(&c, k, i / c.q, i % c.q, &size);
-      check_near(dst[k * c.p * c.q + i], want, 8 * FLT_EPSILON * (1 + size), "conv", k, i);
+      check_near(dst[k * c.dst_plane + i], want, 8 * FLT_EPSILON * (1 + size), "conv", k, i);
     }
   }
   buffer_free(src), buffer_free(weights), buffer_free(bias), buffer_free(dst), buffer_free(scratch);
