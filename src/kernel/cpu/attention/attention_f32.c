@@ -81,11 +81,15 @@ static void soften_row(const key_block* b, int64_t i, int64_t r) {
   const float max = max_nan(old, most), base = max == -INFINITY ? 0 : max;
   const float sum = exp_row(s, n, plain ? p->scale : 1, base);
   memset(s + n, 0, (size_t)(b->j1 - b->j0 - n) * sizeof *s);
+  b->max[r] = max;
+  if (b->j0 == 0) {
+    b->sum[r] = sum;
+    return;
+  }
   float lanes[V_LANES];
   v_store(lanes, v_exp(v_set(old - base)));
-  b->max[r] = max;
-  b->sum[r] = b->j0 > 0 ? b->sum[r] * lanes[0] + sum : sum;
-  if (b->j0 > 0 && lanes[0] != 1) scale_row(p->dst + i * p->dst_ld, p->dv, lanes[0]);
+  b->sum[r] = b->sum[r] * lanes[0] + sum;
+  if (lanes[0] != 1) scale_row(p->dst + i * p->dst_ld, p->dv, lanes[0]);
 }
 
 // One tile of queries against one block of packed keys and values.
