@@ -114,7 +114,7 @@ static carnot_status* analyse_and_lower(carnot_builder* builder, carnot_plan** o
   carnot_status* status = carnot_candidates_init(&candidates, &analysis);
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
   if (!status && builder->times_run)
-    status = carnot_plan_time_run(builder, tuning.device_hash, out_plan, &builder->run_ns);
+    status = carnot_plan_time_run(builder, tuning.run_hash, out_plan, &builder->run_ns);
   carnot_tuning_deinit(&tuning);
   carnot_candidates_deinit(&candidates);
   return status;

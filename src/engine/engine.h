@@ -14,7 +14,7 @@
 #include "carnot/runtime.h"
 #include "plan/plan.h"
 
-enum { CARNOT_ENGINE_VERSION = 7 };
+enum { CARNOT_ENGINE_VERSION = 8 };
 
 // The weights that an accelerator reads, in its memory.
 typedef struct carnot_device_weights {

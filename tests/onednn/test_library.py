@@ -57,6 +57,14 @@ def test_library_that_is_no_onednn(net, tmp_path):
 
 
 @needs_library
+@pytest.mark.parametrize("whole_ns, stays", [(999, True), (1000, False), (2000, False)])
+def test_the_whole_engine_must_be_faster_with_it(net, whole_ns, stays):
+    """Its layers are always the fastest alone."""
+    plan = build(net, whole_ns=whole_ns)
+    assert any("onednn" in layer["TacticName"] for layer in inspect(plan)["Layers"]) == stays
+
+
+@needs_library
 def test_engine_names_the_library(net):
     plan = build(net)
     assert inspect(plan)["Libraries"] == ["oneDNN"]

@@ -12,8 +12,8 @@ typedef struct carnot_engine_benchmark {
   carnot_arena inputs;  // generated values
 } carnot_engine_benchmark;
 
-// Makes an engine of |plan|, which it takes, on the configured accelerator, with generated inputs
-// at the optimum of the first profile.
+// Makes an engine of |plan|, which it takes, on the configured accelerator or the CPU, with
+// generated inputs at the optimum of the first profile.
 carnot_status* carnot_engine_benchmark_open(carnot_builder* builder, carnot_plan* plan,
                                             carnot_engine_benchmark* out) CARNOT_MUST_USE;
 void carnot_engine_benchmark_close(carnot_engine_benchmark* benchmark);

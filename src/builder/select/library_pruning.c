@@ -1,5 +1,5 @@
-// Drops cuDNN or cuBLASLt from an engine when its speed-up does not amortize its load time (dlopen,
-// initialization, planning).
+// Drops a library from an engine that is no faster with it as a whole, or whose speed-up does not
+// amortize the load time of the library (dlopen, initialization, planning).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 // Runs that an engine is loaded for: a millisecond of loading is worth ten nanoseconds of each.
 static const uint64_t kRunsPerLoad = 100000;
-enum { kRounds = 5, kRuns = 8, kLongestSeconds = 3 };
+enum { kRounds = 5, kRuns = 8, kFewRuns = 1, kLongestSeconds = 3 };
 
 // What a library is to the regions whose tactics call it.
 typedef struct library_use {
@@ -89,7 +89,7 @@ static carnot_status* open_benchmark(const pruning* p, uint32_t sources,
 }
 
 // Bursts of both in turn; the least of each.
-static carnot_status* time_both(const pruning* p, uint32_t without, uint64_t out_ns[2]) {
+static carnot_status* time_both(const pruning* p, uint32_t without, int runs, uint64_t out_ns[2]) {
   const uint32_t sources[2] = {p->sources, without};
   carnot_engine_benchmark benchmarks[2];
   int open = 0;
@@ -99,7 +99,7 @@ static carnot_status* time_both(const pruning* p, uint32_t without, uint64_t out
   out_ns[0] = out_ns[1] = UINT64_MAX;
   for (int i = 0; i < 2 * kRounds && !status; i++) {
     uint64_t ns;
-    status = carnot_engine_benchmark_time(&benchmarks[i % 2], kRuns, &ns);
+    status = carnot_engine_benchmark_time(&benchmarks[i % 2], runs, &ns);
     if (!status && ns < out_ns[i % 2]) out_ns[i % 2] = ns;
   }
   while (open) carnot_engine_benchmark_close(&benchmarks[--open]);
@@ -112,7 +112,7 @@ static carnot_status* compare(const pruning* p, int source, uint64_t ns[2], bool
   static const char* const kWhat[2] = {"with", "without"};
   carnot_builder* builder = p->builder;
   carnot_timing_cache* cache = builder->timing_cache;
-  uint64_t key = p->tuning->device_hash + (uint64_t)source;
+  uint64_t key = p->tuning->run_hash + (uint64_t)source;
   for (size_t i = 0; i < p->tuning->count; i++) {
     const uint32_t chosen = p->tuning->groups[i].chosen;
     key = carnot_hash(&chosen, sizeof(chosen), key);
@@ -120,11 +120,13 @@ static carnot_status* compare(const pruning* p, int source, uint64_t ns[2], bool
   *out_known = carnot_timing_cache_find(cache, key, kWhat[0], &ns[0]) &&
                carnot_timing_cache_find(cache, key, kWhat[1], &ns[1]);
   if (*out_known) return NULL;
-  const double seconds = (double)p->tuning->device_ns * 1e-9 * 2 * kRounds * (kRuns + 1);
+  const double round = (double)p->tuning->run_ns * 1e-9 * 2 * kRounds;
+  const int runs = round * (kRuns + 1) < kLongestSeconds ? kRuns : kFewRuns;
+  const double seconds = round * (runs + 1);
   *out_known = builder->config->level >= 3 && seconds < kLongestSeconds &&
                !carnot_builder_is_over_budget(builder);
   if (!*out_known) return NULL;
-  CARNOT_TRY(time_both(p, p->sources & ~(1u << source), ns));
+  CARNOT_TRY(time_both(p, p->sources & ~(1u << source), runs, ns));
   for (int i = 0; i < 2; i++)
     CARNOT_TRY(carnot_timing_cache_get_or_insert(cache, key, kWhat[i], &ns[i]));
   return NULL;
@@ -134,7 +136,7 @@ static carnot_status* weigh(pruning* p, int source) {
   carnot_builder* builder = p->builder;
   const carnot_device* device = builder->config->device;
   const char* name = carnot_tactic_source_name((carnot_tactic_source)source);
-  uint64_t ns[2], load_ns = device->start_ns[source];
+  uint64_t ns[2], load_ns = device ? device->start_ns[source] : 0;
   bool known;
   const uint64_t key = builder->machine.hash + (uint64_t)source;
   CARNOT_TRY(carnot_timing_cache_get_or_insert(builder->timing_cache, key, "start", &load_ns));
@@ -148,8 +150,7 @@ static carnot_status* weigh(pruning* p, int source) {
     carnot_status_free(status);
     return NULL;
   }
-  const uint64_t gain_ns = ns[1] > ns[0] ? ns[1] - ns[0] : 0;
-  bool pays = gain_ns * kRunsPerLoad >= load_ns;
+  bool pays = ns[1] > ns[0] && (ns[1] - ns[0]) * kRunsPerLoad >= load_ns;
   if (!pays) p->sources &= ~(1u << source);
   carnot_builder_log(builder,
                      "%s adds %.0f ms of load time; a run takes %.2f us with it, %.2f without: %s",
@@ -168,7 +169,6 @@ static carnot_status* prune(pruning* p) {
 carnot_status* carnot_prune_libraries(carnot_builder* builder, const carnot_analysis* analysis,
                                       carnot_candidates* candidates, const carnot_tuning* tuning,
                                       carnot_assignment* assignment) {
-  if (!builder->config->device) return NULL;
   const uint32_t allowed = builder->config->tactic_sources;
   pruning p = {.builder = builder,
                .analysis = analysis,

@@ -146,7 +146,7 @@ static carnot_status* tune_group(descent* d, carnot_tuning_group* group) {
 // Every group once, heaviest first.
 static carnot_status* tune_all(descent* d) {
   carnot_tuning* tuning = d->tuning;
-  uint64_t least = tuning->device_ns / kLeastShare, below = UINT64_MAX;
+  uint64_t least = tuning->run_ns / kLeastShare, below = UINT64_MAX;
   for (;;) {
     uint64_t heaviest = 0;
     for (size_t i = 0; i < tuning->count; i++) {
@@ -169,7 +169,7 @@ static carnot_status* run_passes(descent* d) {
   }
   if (!status) status = carnot_builder_progress(d->builder, "tuning", kPasses, kPasses);
   if (!status && !d->replays && d->first_ns)
-    status = carnot_timing_cache_add(d->builder->timing_cache, d->tuning->device_hash, kDone,
+    status = carnot_timing_cache_add(d->builder->timing_cache, d->tuning->run_hash, kDone,
                                      d->first_ns);
   return status;
 }
@@ -178,7 +178,7 @@ carnot_status* carnot_tune_end_to_end(carnot_builder* builder, const carnot_anal
                                       carnot_candidates* candidates, carnot_tuning* tuning,
                                       carnot_assignment* assignment) {
   double seconds = kSeconds[builder->config->level];
-  bool is_long = (double)tuning->device_ns * kRunsOfComparison > seconds * 1e9;
+  bool is_long = (double)tuning->run_ns * kRunsOfComparison > seconds * 1e9;
   if (!tuning->count || seconds == 0 || is_long) return NULL;
   weigh(tuning);
   descent d = {.builder = builder,
@@ -186,7 +186,7 @@ carnot_status* carnot_tune_end_to_end(carnot_builder* builder, const carnot_anal
                .candidates = candidates,
                .start = assignment,
                .tuning = tuning,
-               .key = tuning->device_hash,
+               .key = tuning->run_hash,
                .goes_on = true,
                .end_ms = carnot_builder_now_ms() + seconds * 1e3};
   uint64_t ns;

@@ -53,14 +53,16 @@ static carnot_status* add_region(collector* c, uint32_t region, const carnot_can
   carnot_tuning* tuning = c->out;
   const uint32_t best = c->assignment->regions[region].candidate;
   const carnot_candidate* chosen = &set->items[best];
-  if (!chosen->tactic->device || !set->problem.allow_timing) return NULL;
+  const bool on_target = chosen->tactic->device || !c->builder->config->device;
+  if (!on_target || !set->problem.allow_timing) return NULL;
   carnot_tuning_group group = {.region = region,
                                .key = carnot_problem_key(&set->problem, &c->builder->machine)};
   const char* name = chosen->tactic->name;
-  tuning->device_hash = carnot_hash(&group.key, sizeof(group.key), tuning->device_hash);
-  tuning->device_hash = carnot_hash(name, strlen(name), tuning->device_hash);
+  tuning->run_hash = carnot_hash(&group.key, sizeof(group.key), tuning->run_hash);
+  tuning->run_hash = carnot_hash(name, strlen(name), tuning->run_hash);
   if (chosen->ns == UINT64_MAX) return NULL;
-  tuning->device_ns += chosen->ns;
+  tuning->run_ns += chosen->ns;
+  if (!chosen->tactic->device) return NULL;
   add_candidate(&group, set, best);
   uint32_t next;
   while (group.count < CARNOT_MAX_VARIANTS && (next = next_close(c, &group, set)) < set->count)

@@ -1,4 +1,4 @@
-// Whole-engine tuning on an accelerator: functions assignment → assignment.
+// Whole-engine tuning: functions assignment → assignment.
 #ifndef CARNOT_BUILDER_SELECT_TUNING_H_
 #define CARNOT_BUILDER_SELECT_TUNING_H_
 
@@ -19,7 +19,7 @@ typedef struct carnot_tuning_group {
 typedef struct carnot_tuning {
   carnot_tuning_group* groups;
   size_t count, capacity;
-  uint64_t device_ns, device_hash;  // of all timed device regions: sum of times, hash of choices
+  uint64_t run_ns, run_hash;  // of all timed regions of the target: sum of times, hash of choices
 } carnot_tuning;
 
 // Collects the groups of an assignment in which nothing is pinned.
@@ -36,8 +36,8 @@ carnot_status* carnot_tune_end_to_end(carnot_builder* builder, const carnot_anal
                                       carnot_candidates* candidates, carnot_tuning* tuning,
                                       carnot_assignment* assignment) CARNOT_MUST_USE;
 
-// Drops a library (cuDNN, cuBLASLt) from the assignment when its speed-up does not amortize its
-// load time: opening, initialization, planning.
+// Drops a library (cuDNN, cuBLASLt, oneDNN) from the assignment when the engine is no faster with
+// it, or when its speed-up does not amortize its load time: opening, initialization, planning.
 carnot_status* carnot_prune_libraries(carnot_builder* builder, const carnot_analysis* analysis,
                                       carnot_candidates* candidates, const carnot_tuning* tuning,
                                       carnot_assignment* assignment) CARNOT_MUST_USE;
