@@ -169,8 +169,8 @@ static carnot_status* run_passes(descent* d) {
   }
   if (!status) status = carnot_builder_progress(d->builder, "tuning", kPasses, kPasses);
   if (!status && !d->replays && d->first_ns)
-    status = carnot_timing_cache_add(d->builder->timing_cache, d->tuning->run_hash, kDone,
-                                     d->first_ns);
+    status =
+        carnot_timing_cache_add(d->builder->timing_cache, d->tuning->run_hash, kDone, d->first_ns);
   return status;
 }
 
