@@ -82,7 +82,7 @@ typedef struct conv_net_weights {
   float *conv, *bias, *gamma, *beta, *mean, *variance, *second;
 } conv_net_weights;
 
-enum { CONV_NET_CHANNELS = 8, CONV_NET_FILTERS = 16 };
+enum { CONV_NET_CHANNELS = 8, CONV_NET_FILTERS = 24 };
 
 // x [n,8,h,w] → conv 3x3 pad 1 → batch norm → + conv 1x1 of x → relu → y. Names conv.weight,
 // bn.gamma, …
