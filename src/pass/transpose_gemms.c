@@ -13,29 +13,29 @@ static bool is_bias(const carnot_value* value, int64_t count, int rank) {
 
 typedef struct transposed_gemm {
   carnot_value *x, *weights, *bias;  // |bias| may be NULL
-  carnot_node* product;
+  carnot_node* matmul;
 } transposed_gemm;
 
 // Whether |node|, a transpose, has the GEMM of a transpose before it.
 static bool read_gemm(const carnot_node* node, transposed_gemm* out) {
-  carnot_node* product = carnot_only_producer(node->inputs[0]);
+  carnot_node* matmul = carnot_only_producer(node->inputs[0]);
   carnot_value* added[2] = {NULL, NULL};
-  if (product && product->op == CARNOT_OP_BINARY && carnot_node_is_fn(product, CARNOT_FN_ADD)) {
-    memcpy(added, product->inputs, sizeof(added));
+  if (matmul && matmul->op == CARNOT_OP_BINARY && carnot_node_is_fn(matmul, CARNOT_FN_ADD)) {
+    memcpy(added, matmul->inputs, sizeof(added));
     const int at = added[0]->constant ? 1 : 0;
     out->bias = added[1 - at];
-    product = carnot_only_producer(added[at]);
+    matmul = carnot_only_producer(added[at]);
   }
-  if (!product || product->op != CARNOT_OP_MATMUL || product->block != node->block ||
-      !carnot_swaps_last(product->inputs[0]->producer))
+  if (!matmul || matmul->op != CARNOT_OP_MATMUL || matmul->block != node->block ||
+      !carnot_swaps_last(matmul->inputs[0]->producer))
     return false;
-  const carnot_value* weights = product->inputs[1];
+  const carnot_value* weights = matmul->inputs[1];
   if (!weights->constant || weights->type.rank != 2) return false;
   if (added[0] &&
       !is_bias(out->bias, weights->constant->tensor.dims[1], node->inputs[0]->type.rank))
     return false;
-  out->x = product->inputs[0]->producer->inputs[0];
-  out->weights = product->inputs[1], out->product = product;
+  out->x = matmul->inputs[0]->producer->inputs[0];
+  out->weights = matmul->inputs[1], out->matmul = matmul;
   return true;
 }
 
@@ -43,7 +43,7 @@ static carnot_status* rewrite(carnot_node* node, const transposed_gemm* gemm) {
   static const int64_t kSwap[] = {1, 0}, kColumn[] = {-1, 1};
   carnot_emitter e = {.at = node, .name = node->name};
   carnot_value* operands[2] = {carnot_emit_transpose(&e, gemm->weights, kSwap, 2), gemm->x};
-  carnot_value* y = carnot_emit(&e, CARNOT_OP_MATMUL, &gemm->product->attrs, operands, 2);
+  carnot_value* y = carnot_emit(&e, CARNOT_OP_MATMUL, &gemm->matmul->attrs, operands, 2);
   if (gemm->bias)
     y = carnot_emit_binary(&e, CARNOT_FN_ADD, y, carnot_emit_reshape(&e, gemm->bias, kColumn, 2));
   CARNOT_TRY(e.status);

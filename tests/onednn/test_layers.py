@@ -25,7 +25,7 @@ def expect(onnx_file, x: np.ndarray) -> np.ndarray:
 
 
 # Sizes, window and attributes of convolutions that are cut in several ways: by images, by rows with padding at one end
-# or both, by rows and by columns of a matrix product.
+# or both, by rows and by columns of a GEMM.
 CONVS = {
     "rows": ([1, 67, 61, 59], [73, 67, 3, 3], dict(pads=[1, 1, 1, 1])),
     "rows_strided": ([1, 24, 61, 43], [40, 24, 5, 3], dict(pads=[2, 0, 1, 2], strides=[2, 3])),

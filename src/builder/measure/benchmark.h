@@ -22,6 +22,9 @@ typedef struct carnot_candidate {
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) CARNOT_MUST_USE;
 
+// The monotonic clock.
+uint64_t carnot_benchmark_now_ns(void);
+
 // How many rounds of runs follow a candidate's first, which took |first_ns|, where the fastest
 // candidate's first took |least_ns|: none for one that is hopelessly behind, whose time is that of
 // its first run.

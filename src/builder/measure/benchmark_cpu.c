@@ -11,7 +11,7 @@ enum { kRounds = 4, kLongRounds = 2, kLeastNs = 20000, kMaxRepeats = 64 };
 enum { kLongNs = 4000000 };       // a run that a few rounds tell apart
 enum { kHopelessNs = 50000000 };  // beyond four times the fastest: more than a disturbance
 
-static uint64_t now_ns(void) {
+uint64_t carnot_benchmark_now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -158,11 +158,11 @@ static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_exec
   uint64_t total = 0;
   for (int done = 0; done < repeats; done += burst) {
     if (cold_weights) evict_weights(c);
-    uint64_t start = now_ns();
+    uint64_t start = carnot_benchmark_now_ns();
     for (int i = 0; i < burst; i++)
       CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands,
                                 b->operands + c->problem.input_count, b->workspace, executor));
-    total += now_ns() - start;
+    total += carnot_benchmark_now_ns() - start;
   }
   *out_ns = total / (uint64_t)repeats;
   return NULL;

@@ -3,8 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "builder/measure/benchmark.h"
 #include "builder/measure/timing_cache.h"
 
 static carnot_status* open_context(carnot_builder* builder, carnot_engine_benchmark* benchmark) {
@@ -106,20 +106,14 @@ void carnot_engine_benchmark_use(carnot_engine_benchmark* benchmark, uint32_t st
   benchmark->context->resolved = false;
 }
 
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, int runs,
                                             uint64_t* out_ns) {
   const bool on_device = benchmark->context->device.time_io;
   *out_ns = UINT64_MAX;
   for (int i = -1; i < runs; i++) {  // the first records and warms up
-    const uint64_t begin = now_ns();
+    const uint64_t begin = carnot_benchmark_now_ns();
     CARNOT_TRY(carnot_context_run_now(benchmark->context));
-    uint64_t ns = now_ns() - begin;
+    uint64_t ns = carnot_benchmark_now_ns() - begin;
     check_results(benchmark);
     benchmark->context->device.keep_tensors = true;
     if (on_device) ns = benchmark->context->device.io_ns[1];

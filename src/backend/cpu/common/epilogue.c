@@ -224,6 +224,19 @@ bool carnot_epilogue_plan_uses_input(const carnot_epilogue_plan* plan, uint32_t 
   return reads;
 }
 
+uint8_t carnot_epilogue_activation_fn(const carnot_epilogue_plan* plan) {
+  static const uint8_t kFns[CARNOT_KERNEL_ACTIVATION_COUNT] = {
+      [CARNOT_KERNEL_ACTIVATION_RELU] = CARNOT_PW_RELU,
+      [CARNOT_KERNEL_ACTIVATION_CLIP] = CARNOT_PW_CLAMP,
+      [CARNOT_KERNEL_ACTIVATION_LEAKY_RELU] = CARNOT_PW_LEAKY_RELU,
+      [CARNOT_KERNEL_ACTIVATION_SIGMOID] = CARNOT_PW_SIGMOID,
+      [CARNOT_KERNEL_ACTIVATION_SILU] = CARNOT_PW_SWISH,
+      [CARNOT_KERNEL_ACTIVATION_HARD_SWISH] = CARNOT_PW_HARD_SWISH,
+      [CARNOT_KERNEL_ACTIVATION_TANH] = CARNOT_PW_TANH,
+      [CARNOT_KERNEL_ACTIVATION_GELU_ERF] = CARNOT_PW_GELU_ERF};
+  return kFns[plan->activation];
+}
+
 int64_t carnot_epilogue_row_distance(const carnot_operand* t, int channel_axis) {
   int at = channel_axis == 1 ? t->rank - 2 : t->rank - 1;
   return at < 0 ? carnot_dims_count(t->dims, t->rank) : t->strides[at];

@@ -60,6 +60,8 @@ void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_ep
 
 // The kernels' activation, a carnot_kernel_activation; NONE: they do not apply it.
 int carnot_epilogue_kernel_activation(carnot_fused_activation kind);
+// The same activation as an operation of a pointwise program, CARNOT_PW_*; 0 for NONE.
+uint8_t carnot_epilogue_activation_fn(const carnot_epilogue_plan* plan);
 // The distance in elements of rows (pixels) of a whole operand: that of the innermost dimension
 // other than the channels', which run along |channel_axis| from the end.
 int64_t carnot_epilogue_row_distance(const carnot_operand* t, int channel_axis);

@@ -39,24 +39,16 @@ static const char* check_fit(const carnot_conv_params* p, char* reason, size_t s
 
 // The activation as a program, for the whole row at once.
 static carnot_pw_program activation_program(const carnot_epilogue_plan* epilogue_plan) {
-  static const uint8_t kFns[CARNOT_KERNEL_ACTIVATION_COUNT] = {
-      [CARNOT_KERNEL_ACTIVATION_RELU] = CARNOT_PW_RELU,
-      [CARNOT_KERNEL_ACTIVATION_CLIP] = CARNOT_PW_CLAMP,
-      [CARNOT_KERNEL_ACTIVATION_LEAKY_RELU] = CARNOT_PW_LEAKY_RELU,
-      [CARNOT_KERNEL_ACTIVATION_SIGMOID] = CARNOT_PW_SIGMOID,
-      [CARNOT_KERNEL_ACTIVATION_SILU] = CARNOT_PW_SWISH,
-      [CARNOT_KERNEL_ACTIVATION_HARD_SWISH] = CARNOT_PW_HARD_SWISH,
-      [CARNOT_KERNEL_ACTIVATION_TANH] = CARNOT_PW_TANH,
-      [CARNOT_KERNEL_ACTIVATION_GELU_ERF] = CARNOT_PW_GELU_ERF};
   carnot_pw_program program = {.instruction_count = 1,
                                .register_count = 2,
                                .input_count = 1,
                                .output_count = 1,
                                .output_register = {1}};
-  program.instructions[0] = (carnot_pw_instruction){.fn = kFns[epilogue_plan->activation],
-                                                    .dst = 1,
-                                                    .a = epilogue_plan->a,
-                                                    .b = epilogue_plan->b};
+  program.instructions[0] =
+      (carnot_pw_instruction){.fn = carnot_epilogue_activation_fn(epilogue_plan),
+                              .dst = 1,
+                              .a = epilogue_plan->a,
+                              .b = epilogue_plan->b};
   return program;
 }
 

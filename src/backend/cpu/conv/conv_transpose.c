@@ -216,21 +216,27 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
   return NULL;
 }
 
-static carnot_status* transposed_validate(const carnot_step_view* step) {
+carnot_status* carnot_transposed_check_params(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_transposed_params) && step->constant_count == 2 &&
                    step->input_count >= 2 && step->output_count == 1,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
                step->param_bytes, step->constant_count, sizeof(carnot_transposed_params));
   const carnot_transposed_params* p = step->params;
-  char reason[256];
-  const char* why = check_window(&p->window, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INVALID_MODEL, "the window: %s", why);
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= CARNOT_CONV_MAX_CHANNELS &&
                    p->filters >= 1 && p->filters <= CARNOT_CONV_MAX_FILTERS &&
                    p->channels % p->group == 0 && p->filters % p->group == 0 &&
                    p->activation >= 0 && p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
+  return NULL;
+}
+
+static carnot_status* transposed_validate(const carnot_step_view* step) {
+  CARNOT_TRY(carnot_transposed_check_params(step));
+  const carnot_transposed_params* p = step->params;
+  char reason[256];
+  const char* why = check_window(&p->window, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "the window: %s", why);
   why = refuse_tiles(p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "the window: %s", why);
   CARNOT_CHECK(p->weights == (int32_t)carnot_packed_weights_type(step->tactic), INVALID_MODEL,

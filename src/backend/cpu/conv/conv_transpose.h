@@ -26,6 +26,9 @@ typedef struct carnot_transposed_phase {
 // follow. NULL, or why the problem is none.
 const char* carnot_transposed_read(const carnot_problem* problem, carnot_transposed_params* p,
                                    char* reason, size_t size);
+// Parameters, operands and constants of a step have the counts and bounds of a transposed
+// convolution.
+carnot_status* carnot_transposed_check_params(const carnot_step_view* step) CARNOT_MUST_USE;
 int64_t carnot_transposed_phase_count(const carnot_transposed_params* p);
 // The taps of phase |at| of all, along the three axes.
 void carnot_transposed_phases_of(const carnot_transposed_params* p, int64_t at,

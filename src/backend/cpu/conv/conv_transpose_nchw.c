@@ -79,17 +79,8 @@ static carnot_status* prepare(const carnot_problem* problem, carnot_prepared* ou
 }
 
 static carnot_status* validate(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(carnot_transposed_params) && step->constant_count == 2 &&
-                   step->input_count >= 2 && step->output_count == 1,
-               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
-               step->param_bytes, step->constant_count, sizeof(carnot_transposed_params));
+  CARNOT_TRY(carnot_transposed_check_params(step));
   const carnot_transposed_params* p = step->params;
-  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= CARNOT_CONV_MAX_CHANNELS &&
-                   p->filters >= 1 && p->filters <= CARNOT_CONV_MAX_FILTERS &&
-                   p->channels % p->group == 0 && p->filters % p->group == 0 &&
-                   p->activation >= 0 && p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
-               INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
-               (long long)p->filters, (long long)p->group);
   for (int i = 0; i < CARNOT_TRANSPOSED_AXES; i++)
     CARNOT_CHECK(p->window.kernel[i] >= 1 && p->window.kernel[i] <= kMostTaps, INVALID_MODEL,
                  "%lld taps along axis %d", (long long)p->window.kernel[i], i);

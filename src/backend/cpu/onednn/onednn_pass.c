@@ -3,17 +3,6 @@
 
 #include <math.h>
 
-// By carnot_kernel_activation.
-static const uint8_t kFunctions[CARNOT_KERNEL_ACTIVATION_COUNT] = {
-    [CARNOT_KERNEL_ACTIVATION_RELU] = CARNOT_PW_RELU,
-    [CARNOT_KERNEL_ACTIVATION_CLIP] = CARNOT_PW_CLAMP,
-    [CARNOT_KERNEL_ACTIVATION_LEAKY_RELU] = CARNOT_PW_LEAKY_RELU,
-    [CARNOT_KERNEL_ACTIVATION_SIGMOID] = CARNOT_PW_SIGMOID,
-    [CARNOT_KERNEL_ACTIVATION_SILU] = CARNOT_PW_SWISH,
-    [CARNOT_KERNEL_ACTIVATION_HARD_SWISH] = CARNOT_PW_HARD_SWISH,
-    [CARNOT_KERNEL_ACTIVATION_TANH] = CARNOT_PW_TANH,
-    [CARNOT_KERNEL_ACTIVATION_GELU_ERF] = CARNOT_PW_GELU_ERF};
-
 static uint8_t type_of(int64_t dtype) {
   return dtype == CARNOT_DTYPE_BF16 ? CARNOT_PW_BF16 : CARNOT_PW_F32;
 }
@@ -48,7 +37,7 @@ static carnot_pw_program program_of(const carnot_onednn_parts* parts,
         (carnot_pw_instruction){.fn = CARNOT_PW_ADD, .dst = next++, .src = {0, 1}};
   if (plan->activation != CARNOT_KERNEL_ACTIVATION_NONE) {
     p.instructions[p.instruction_count++] = (carnot_pw_instruction){
-        .fn = kFunctions[plan->activation],
+        .fn = carnot_epilogue_activation_fn(plan),
         .dst = next,
         .src = {adds ? (uint8_t)(next - 1) : 0},
         .a = plan->activation == CARNOT_KERNEL_ACTIVATION_SILU ? 1 : plan->a,

@@ -1,4 +1,4 @@
-// Primitives of oneDNN: a convolution or a matrix product, with its bias and what dst holds before.
+// Primitives of oneDNN: a convolution or a GEMM, with its bias and what dst holds before.
 //   dst = src * weights + bias[k] (+ dst)
 // Activations are not the library's: its ReLU and clip turn NaN into a number.
 #ifndef CARNOT_BACKEND_CPU_ONEDNN_ONEDNN_SHAPE_H_
@@ -16,7 +16,7 @@ typedef struct carnot_onednn_shape {
   int64_t has_bias;          // float32
   int64_t sums;              // dst is added to
   // Of a convolution: src [n,h,w,c], weights [k,c/group,r,s], dst [n,p,q,k], all dense. Of a matrix
-  // product: src [n,c], weights [c,k], dst [n,k], dense too; the rest is 0.
+  // GEMM: src [n,c], weights [c,k], dst [n,k], dense too; the rest is 0.
   int64_t n, c, k;
   int64_t group, h, w, p, q, r, s, stride_h, stride_w, dilation_h, dilation_w;
   int64_t pad_h, pad_w, pad_h_end, pad_w_end;
@@ -42,7 +42,7 @@ carnot_status* carnot_onednn_reorder(const carnot_onednn* library, const onednn_
                                      const onednn_memory_desc* to, const void* src,
                                      void* dst) CARNOT_MUST_USE;
 // Packs float32 weights into |packed|, laid out as |weights|. Those of a convolution are dense
-// [k,c/group,r,s]; element [i,j] of those of a matrix product is src[i * row_stride + j *
+// [k,c/group,r,s]; element [i,j] of those of a GEMM is src[i * row_stride + j *
 // column_stride].
 carnot_status* carnot_onednn_pack(const carnot_onednn* library, const carnot_onednn_shape* shape,
                                   const onednn_memory_desc* weights, const float* src,

@@ -38,7 +38,7 @@ typedef struct carnot_onednn_result {
 // Constant float32 weights as the network has them.
 typedef struct carnot_onednn_weights {
   const float* data;
-  int64_t row_stride, column_stride;  // of a matrix product, in elements
+  int64_t row_stride, column_stride;  // of a GEMM, in elements
 } carnot_onednn_weights;
 
 // Rows of the part's result: pixels of a convolution.
@@ -53,7 +53,7 @@ int64_t carnot_onednn_part_count(double flops, carnot_dtype dtype);
 // part lie apart in the result.
 void carnot_onednn_settle(const carnot_onednn_result* result, bool apart,
                           carnot_onednn_shape* whole, carnot_onednn_parts* out);
-// Fills |out|, which is zeroed but for is_open, with the parts of a matrix product |whole|, as
+// Fills |out|, which is zeroed but for is_open, with the parts of a GEMM |whole|, as
 // large as the step's.
 void carnot_onednn_cut_matmul(const carnot_onednn_shape* whole, const carnot_onednn_result* result,
                               carnot_onednn_parts* out);

@@ -12,9 +12,9 @@
 enum { kRows = 32, kVectors = 4, kLineFloats = 6144 };
 
 // The rows of the input that one row of the results is made of, in every dimension but the last:
-// the place of the results, the first tap inside, and how many are.
+// the indices of the results, the first tap inside, and how many are.
 typedef struct row_window {
-  int64_t plane, place[CARNOT_POOL_NCHW_RANK];
+  int64_t plane, index[CARNOT_POOL_NCHW_RANK];
   int64_t steps[CARNOT_POOL_NCHW_RANK];  // in the input, of a neighbour
   int64_t begin[CARNOT_POOL_NCHW_RANK], taps[CARNOT_POOL_NCHW_RANK];
   int64_t counted[CARNOT_POOL_NCHW_RANK];  // by an average: with padding or without
@@ -28,7 +28,7 @@ static int64_t axis_padded_taps(const carnot_pool_axis* a, int64_t start) {
 
 static void set_axis(const carnot_pool_nchw_f32* p, row_window* win, int d) {
   const carnot_pool_axis* a = &p->axes[d];
-  const int64_t start = win->place[d] * a->stride - a->pad;
+  const int64_t start = win->index[d] * a->stride - a->pad;
   const window_taps taps = window_inside(start, a->kernel, a->dilation, a->in);
   win->begin[d] = start + taps.begin * a->dilation;
   win->taps[d] = taps.end - taps.begin;
@@ -38,7 +38,7 @@ static void set_axis(const carnot_pool_nchw_f32* p, row_window* win, int d) {
 static void go_to_row(const carnot_pool_nchw_f32* p, row_window* win, int64_t row) {
   int64_t step = p->axes[p->rank - 1].in;
   for (int d = p->rank - 2; d >= 0; --d) {
-    win->place[d] = row % p->axes[d].out;
+    win->index[d] = row % p->axes[d].out;
     row /= p->axes[d].out;
     win->steps[d] = step;
     step *= p->axes[d].in;
@@ -50,8 +50,8 @@ static void go_to_row(const carnot_pool_nchw_f32* p, row_window* win, int64_t ro
 static void go_to_next_row(const carnot_pool_nchw_f32* p, row_window* win) {
   int d = p->rank - 2;
   for (; d >= 0; --d) {
-    const bool carries = ++win->place[d] == p->axes[d].out;
-    if (carries) win->place[d] = 0;
+    const bool carries = ++win->index[d] == p->axes[d].out;
+    if (carries) win->index[d] = 0;
     set_axis(p, win, d);
     if (!carries) return;
   }
