@@ -953,6 +953,8 @@ static void run_recurrent(const void* given, unsigned long long far) {
 #define HOST_MULTISTAGE(height, width, stages)           \
   HOST_MULTISTAGE_FAMILY(gemm_multistage, height, width) \
   HOST_MULTISTAGE_FAMILY(gemm_multistage_general, height, width)
+#define HOST_GEMV(T, DTYPE, rows) \
+  HOST_KERNEL(gemv_##rows##_##T, run_gemm_multistage<T>, carnot_cuda_gemm_tile_params)
 static const bool are_known = [] {
   CARNOT_CUDA_DEPTHWISE_SPANS(HOST_DEPTHWISE_TYPES)
   CARNOT_CUDA_DEPTHWISE_TILES(HOST_DEPTHWISE_TILE_TYPES)
@@ -960,6 +962,9 @@ static const bool are_known = [] {
   HOST_HALF(bf16)
   HOST_KERNEL(norm_f32, run_norm<f32>, carnot_cuda_norm_params)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
+  CARNOT_CUDA_HALF_TYPES(HOST_GEMV, 1)
+  CARNOT_CUDA_HALF_TYPES(HOST_GEMV, 2)
+  CARNOT_CUDA_HALF_TYPES(HOST_GEMV, 4)
   CARNOT_CUDA_GEMM_INT8_SIZES(HOST_INT8)
   CARNOT_CUDA_GEMM_INT8_TMA_SIZES(HOST_INT8_TMA)
   CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(HOST_INT8_PINGPONG)

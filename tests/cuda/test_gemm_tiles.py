@@ -21,6 +21,7 @@ SIZES = [
 if is_stand_in():
     STAND_IN = [(TMA, 64, 64), (TMA, 128, 160), (PINGPONG, 128, 128)]
     SIZES = [size for size in SIZES if size[0] == MULTISTAGE or size in STAND_IN]
+GEMV = "cuda_gemv"
 OTHERS = ["cuda_gemm_cublaslt", "cuda_conv_cudnn", "cuda_conv_patch_embed"]
 
 
@@ -78,7 +79,7 @@ def persistent_problems(rows: int, columns: int) -> tuple[list, list]:
         (70 * rows, 8, columns - 32, "silu", False, True),
         (25 * rows + 1, 40, 3 * columns - 64, "Relu", True, False),
     ]
-    convolutions = [(2, 64, columns + 32, 133, 1, 2, 1, "", True)]
+    convolutions = [(2, 64, columns + 32, 133, 1, 2, 1, "", True), (1, 104, columns + 32, 99, 1, 1, 1, "Relu", True)]
     if not is_stand_in():  # each block computes several tiles
         gemms += [
             (200 * rows - 3, 200, 2 * columns, "Gelu", False, False),
@@ -121,6 +122,8 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
         (1, 128, columns, side, 3, 1, 2, "silu", True),
         (3, 64, wide, side, 3, 2, 1, "HardSwish", False),
         (2, 64, wide, side, 1, 2, 1, "", True),
+        (2, 72, wide, side, 1, 1, 1, "Relu", True),  # one tap takes channels by eights
+        (2, 24, wide, side, 1, 2, 1, "silu", False),
     ]
     convolutions += [(2, 64, columns + 16, side, 3, 1, 1, "silu", True, 4)]  # groups as one
     if not is_stand_in():  # more tiles than multiprocessors
@@ -128,7 +131,23 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
     return gemms, convolutions
 
 
+def few_rows() -> Iterator[Case]:
+    """Products of up to four rows: any number of columns, more and fewer vectors along K than a warp reads at once."""
+    gemms = [
+        (1, 8, 3, "Relu", False, True),
+        (1, 776, 64, "Gelu", True, True),
+        (2, 2056, 37, "", True, False),
+        (3, 1024, 130, "silu", False, True),
+        (4, 264, 1000, "Sigmoid", True, False),
+    ]
+    convolutions = [(1, 40, 21, 1, 1, 1, 1, "silu", True), (1, 64, 48, 1, 1, 1, 1, "", False)]
+    for make, shapes in ((gemm, gemms), (convolution, convolutions)):
+        for shape in shapes:
+            yield Case(f"{GEMV} {shape}", functools.partial(make, *shape), GEMV)
+
+
 def cases() -> Iterator[Case]:
+    yield from few_rows()
     for kind, rows, columns in SIZES:
         tactic = f"cuda_{kind}_{rows}x{columns}"
         for make, shapes in zip((gemm, convolution), problems(kind, rows, columns)):
@@ -143,7 +162,7 @@ def cases() -> Iterator[Case]:
 @pytest.mark.parametrize("precision", HALF_TYPES)
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
 def test_tile(device: Device, case: Case, precision: str) -> str:
-    rivals = [f"cuda_{kind}_{rows}x{columns}" for kind, rows, columns in SIZES]
+    rivals = [GEMV, *(f"cuda_{kind}_{rows}x{columns}" for kind, rows, columns in SIZES)]
     left_out = OTHERS + [rival for rival in rivals if rival != case.tactic]
     tactics = case.tactic if device.is_stand_in else "-" + ",".join(left_out)
     error, profile = compare(device, case.make(), precision, level=1, CARNOT_CUDA_TACTICS=tactics)

@@ -5,8 +5,9 @@
 
 enum {
   kMostChannels = CARNOT_CUDA_CONV_STEM_CHANNELS,
-  kMostKernel = CARNOT_CUDA_CONV_STEM_KERNEL,
-  kMostStep = CARNOT_CUDA_CONV_STEM_STEP
+  kMostQuads = 3,
+  kMostKernel = 4 * kMostQuads,
+  kMostStep = 4
 };
 
 typedef struct stem_state {
@@ -25,7 +26,7 @@ static int chunks_of(int64_t filters) { return filters <= 32 ? 1 : 2; }
 static int slices_of(int64_t filters) {
   return (int)carnot_ceildiv(filters, 32 * chunks_of(filters));
 }
-static int quads_of(int64_t columns) { return columns <= 4 ? 1 : 2; }
+static int quads_of(int64_t columns) { return (int)carnot_ceildiv(columns, 4); }
 
 static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/false,
                                                CARNOT_CUDA_FUSED_ACTIVATIONS};
@@ -69,7 +70,7 @@ static carnot_status* stem_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
   int rows = (int)w->dims[2], columns = (int)w->dims[3], quads = quads_of(columns);
-  int32_t offsets[2 * kMostKernel][4][4];
+  int32_t offsets[kMostQuads * kMostKernel][4][4];
   for (int s = 0; s < rows * quads; s++)
     for (int i = 0; i < 16; i++) {
       int column = s % quads * 4 + i / 4, channel = i % 4;
@@ -191,6 +192,7 @@ static carnot_status* stem_configure(const carnot_step_view* step, const carnot_
                     (size_t)s->params.patch_rows * (size_t)s->params.patch_columns * 8;
   CARNOT_TRY(carnot_cuda_kernel(cuda, kernel_of(x->format.dtype, y->format.dtype, chunks, quads),
                                 &s->function));
+  CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 

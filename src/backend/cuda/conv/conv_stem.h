@@ -5,12 +5,7 @@
 #include "backend/cuda/common/tactic.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 
-// What the kernels take.
-enum {
-  CARNOT_CUDA_CONV_STEM_CHANNELS = 4,
-  CARNOT_CUDA_CONV_STEM_KERNEL = 8,
-  CARNOT_CUDA_CONV_STEM_STEP = 2
-};
+enum { CARNOT_CUDA_CONV_STEM_CHANNELS = 4 };  // most that the kernels take
 
 // Chooses the tile of |p|, whose sizes of result, window and strides are set: the fewest tiles; of
 // as many, those with the smallest patches of x. A row of a window reads |width| columns.

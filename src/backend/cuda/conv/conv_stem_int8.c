@@ -2,11 +2,7 @@
 #include "backend/cuda/conv/conv_stem.h"
 #include "backend/cuda/gemm/gemm_int8_common.h"
 
-enum {
-  kMostChannels = CARNOT_CUDA_CONV_STEM_CHANNELS,
-  kMostKernel = CARNOT_CUDA_CONV_STEM_KERNEL,
-  kMostStep = CARNOT_CUDA_CONV_STEM_STEP
-};
+enum { kMostChannels = CARNOT_CUDA_CONV_STEM_CHANNELS, kMostKernel = 8, kMostStep = 2 };
 
 typedef struct stem_state {
   CUfunction function;

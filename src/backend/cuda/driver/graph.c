@@ -7,7 +7,7 @@
 
 struct carnot_device_graph {
   CUgraphExec exec;
-  uint64_t clusters;  // hash_clusters of what it was made from
+  uint64_t kept;  // hash_kept of what it was made from
 };
 
 static carnot_cuda* device_of(carnot_stream* stream) { return carnot_cuda_of(stream->device); }
@@ -23,12 +23,11 @@ carnot_status* carnot_cuda_capture_begin(carnot_stream* stream) {
   return NULL;
 }
 
-// A hash of the cluster sizes of all kernels. An update of an executable graph keeps the size of a
-// node whose new kernel has none (seen with driver CUDA 13.0): that kernel's blocks then arrive at
-// barriers of each other and wait for ever.
-static carnot_status* hash_clusters(carnot_cuda* cuda, CUgraph graph, uint64_t* out) {
+// What an update of an executable graph keeps of the old one, though the new one has another: the
+// cluster size of a node whose new kernel has none (seen with driver CUDA 13.0; that kernel's
+// blocks arrive at barriers of each other and wait for ever), and perhaps the kind of an edge.
+static carnot_status* hash_clusters(carnot_cuda* cuda, CUgraph graph, uint64_t* hash) {
   size_t count = 0;
-  *out = 0;
   CARNOT_CUDA_TRY(cuda, cuGraphGetNodes(graph, NULL, &count));
   void* memory;
   CARNOT_TRY(carnot_calloc(count + 1, sizeof(CUgraphNode), "nodes of a graph", &memory));
@@ -44,9 +43,40 @@ static carnot_status* hash_clusters(carnot_cuda* cuda, CUgraph graph, uint64_t* 
       continue;
     const unsigned size[4] = {(unsigned)i, value.clusterDim.x, value.clusterDim.y,
                               value.clusterDim.z};
-    *out = carnot_hash(size, sizeof(size), *out);
+    *hash = carnot_hash(size, sizeof(size), *hash);
   }
   free(memory);
+  return status;
+}
+
+typedef struct edge_list {
+  CUgraphNode *from, *to;
+  CUgraphEdgeData* edges;
+  size_t count;
+} edge_list;
+
+// |from| is the caller's memory.
+static carnot_status* edges_of(carnot_cuda* cuda, CUgraph graph, edge_list* out) {
+  *out = (edge_list){.from = NULL};
+  CARNOT_CUDA_TRY(cuda, cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &out->count));
+  void* memory;
+  CARNOT_TRY(carnot_calloc(out->count + 1, 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData),
+                           "edges of a graph", &memory));
+  out->from = memory, out->to = out->from + out->count;
+  out->edges = (CUgraphEdgeData*)(out->to + out->count);
+  return carnot_cuda_check(
+      cuda, cuda->cuGraphGetEdges_v2(graph, out->from, out->to, out->edges, &out->count),
+      "cuGraphGetEdges");
+}
+
+static carnot_status* hash_kept(carnot_cuda* cuda, CUgraph graph, uint64_t* out) {
+  edge_list list;
+  *out = 0;
+  CARNOT_TRY(hash_clusters(cuda, graph, out));
+  carnot_status* status = edges_of(cuda, graph, &list);
+  for (size_t i = 0; i < list.count && !status; i++)
+    *out = carnot_hash(&list.edges[i].type, sizeof(list.edges[i].type), *out);
+  free(list.from);
   return status;
 }
 
@@ -81,16 +111,16 @@ carnot_status* carnot_cuda_capture_end(carnot_stream* stream, carnot_device_grap
   carnot_status* status =
       carnot_cuda_check(cuda, cuda->cuStreamEndCapture(s->own, &recorded), "cuStreamEndCapture");
   if (!status) status = carnot_cuda_graph_fence_libraries(cuda, recorded);
-  uint64_t clusters = 0;
-  if (!status) status = hash_clusters(cuda, recorded, &clusters);
+  uint64_t kept = 0;
+  if (!status) status = hash_kept(cuda, recorded, &kept);
   CUgraphExecUpdateResultInfo why;
-  if (!status && old && old->clusters == clusters &&
+  if (!status && old && old->kept == kept &&
       cuda->cuGraphExecUpdate_v2(old->exec, recorded, &why) == CUDA_SUCCESS)
     *graph = old;
   else if (old)
     carnot_cuda_graph_destroy(stream, old);
   if (!status && !*graph) status = instantiate(cuda, recorded, graph);
-  if (!status) (*graph)->clusters = clusters;
+  if (!status) (*graph)->kept = kept;
   if (recorded) cuda->cuGraphDestroy(recorded);
   return status;
 }
@@ -126,27 +156,19 @@ static bool is_own(carnot_cuda* cuda, CUgraphNode node) {
 }
 
 carnot_status* carnot_cuda_graph_fence_libraries(carnot_cuda* cuda, CUgraph graph) {
-  size_t count = 0;
-  CARNOT_CUDA_TRY(cuda, cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &count));
-  if (!count) return NULL;
-  void* memory;
-  CARNOT_TRY(carnot_calloc(count, 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData),
-                           "edges of a graph", &memory));
-  CUgraphNode *from = memory, *to = from + count;
-  CUgraphEdgeData* edges = (CUgraphEdgeData*)(to + count);
-  carnot_status* status = carnot_cuda_check(
-      cuda, cuda->cuGraphGetEdges_v2(graph, from, to, edges, &count), "cuGraphGetEdges");
   static const CUgraphEdgeData kFull = {.type = CU_GRAPH_DEPENDENCY_TYPE_DEFAULT};
-  for (size_t i = 0; i < count && !status; i++) {
-    if (edges[i].type != CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC || is_own(cuda, to[i])) continue;
+  edge_list l;
+  carnot_status* status = edges_of(cuda, graph, &l);
+  for (size_t i = 0; i < l.count && !status; i++) {
+    if (l.edges[i].type != CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC || is_own(cuda, l.to[i])) continue;
     status = carnot_cuda_check(
-        cuda, cuda->cuGraphRemoveDependencies_v2(graph, &from[i], &to[i], &edges[i], 1),
+        cuda, cuda->cuGraphRemoveDependencies_v2(graph, &l.from[i], &l.to[i], &l.edges[i], 1),
         "cuGraphRemoveDependencies");
     if (!status)
       status = carnot_cuda_check(
-          cuda, cuda->cuGraphAddDependencies_v2(graph, &from[i], &to[i], &kFull, 1),
+          cuda, cuda->cuGraphAddDependencies_v2(graph, &l.from[i], &l.to[i], &kFull, 1),
           "cuGraphAddDependencies");
   }
-  free(memory);
+  free(l.from);
   return status;
 }

@@ -19,8 +19,9 @@ const char* carnot_cuda_tma_reject(const carnot_problem* problem,
     return carnot_cuda_reject_reason(reason, size, "%lld columns of results, takes eights",
                                      (long long)region->columns);
   if (problem->region->nodes[0].op != CARNOT_OP_CONV) return NULL;
-  if (region->channels % kDepth)
-    return carnot_cuda_reject_reason(reason, size, "%lld channels, takes 64s",
+  // A box is zero beyond the channels; of several taps it would hold weights of the next one.
+  if (region->channels % kDepth && carnot_dims_count(w->dims + 2, w->rank - 2) > 1)
+    return carnot_cuda_reject_reason(reason, size, "%lld channels in a window, takes 64s",
                                      (long long)region->channels);
   if (!carnot_cuda_sliding_window_within(&problem->region->nodes[0], w, kMostReach, kMostStep))
     return "the window is too large";

@@ -14,7 +14,8 @@ enum {
 #define CARNOT_CUDA_CONV_STEM_BLOCKS(chunks) ((chunks) == 1 ? 4 : 3)
 // clang-format off
 // X(type of y, type of x, chunks, groups of four columns of the window) of each kernel.
-#define CARNOT_CUDA_CONV_STEM_SIZES(X, T, U) X(T, U, 1, 1) X(T, U, 1, 2) X(T, U, 2, 1) X(T, U, 2, 2)
+#define CARNOT_CUDA_CONV_STEM_SIZES(X, T, U) \
+  X(T, U, 1, 1) X(T, U, 1, 2) X(T, U, 1, 3) X(T, U, 2, 1) X(T, U, 2, 2) X(T, U, 2, 3)
 #define CARNOT_CUDA_CONV_STEMS(X) \
   CARNOT_CUDA_CONV_STEM_SIZES(X, f16, f32) CARNOT_CUDA_CONV_STEM_SIZES(X, f16, f16) \
   CARNOT_CUDA_CONV_STEM_SIZES(X, bf16, f32) CARNOT_CUDA_CONV_STEM_SIZES(X, bf16, bf16)

@@ -1,5 +1,5 @@
 // Stem convolutions by implicit GEMM: up to four channels of any strides and type, kernels of up to
-// 8 x 8.
+// 12 x 12.
 #pragma once
 
 #include "kernel/cuda/conv/conv_small_channels.cuh"

@@ -17,7 +17,7 @@ DEVICE f32 clamped(f32 v, f32 low, f32 high) {
 template <class H, class Y, int BN>
 struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> {
   typedef gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> base_type;
-  using base_type::has, base_type::piece, base_type::release, base_type::sum, base_type::depth;
+  using base_type::has, base_type::release, base_type::sum, base_type::depth;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
   // Reads of the next 32 columns: of residuals, and of scales and biases; wide tiles lack the
   // registers.
@@ -40,7 +40,8 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
     if (RESIDUAL)
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (has(i, g)) r.residual[i] = ((const half8*)p.gemm.residual)[piece(i, g)];
+        if (has(i, g))
+          r.residual[i] = *this->template vector_of<half8>(p.gemm.residual, p.gemm.filters, i, g);
     return r;
   }
   // Scales and biases of a lane's eight columns of these.
@@ -78,7 +79,10 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
           if (!GATE) v[k] = clamped(v[k], p.gemm.low, p.gemm.high);
         }
         if (GATE) gate8(v, p.c);
-        if (has(i, g)) store8<Y>::of(p.gemm.y, this->result(i, g), v, p.gemm.factor);
+        typedef Y vector[8];
+        if (has(i, g))
+          store8<Y>::of(this->template vector_of<vector>(p.gemm.y, p.gemm.pitch, i, g), 0, v,
+                        p.gemm.factor);
       }
     }
   }

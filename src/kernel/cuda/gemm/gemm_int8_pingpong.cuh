@@ -19,12 +19,12 @@ DEVICE void fetch_tap(u32 to, const void* map, int channel, int tap, int filter,
 template <class X, int BN>
 struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
                                           CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN),
-                                          CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN)> {
+                                          CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN), true> {
   typedef gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
                         CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN),
-                        CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN)>
+                        CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN), true>
       base_type;
-  using base_type::has, base_type::piece, base_type::release, base_type::sum, base_type::depth;
+  using base_type::has, base_type::release, base_type::sum, base_type::depth;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS, base_type::below;
   enum {
     SLOT = CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN),
@@ -73,7 +73,9 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
     if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE && !SLOT)
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (has(i, g)) r.residual[i] = ((const byte8*)all.epilogue.residual)[piece(i, g)];
+        if (has(i, g))
+          r.residual[i] =
+              *this->template vector_of<byte8>(all.epilogue.residual, p.gemm.filters, i, g);
     return r;
   }
   template <int FORM, bool BOUNDED, bool NARROW>
@@ -100,7 +102,7 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
         byte8 residual = mine.residual[i];
         if constexpr (STAGED) residual = staged(this->residual_slot(), i, g);
         byte8 y = out.template bytes_of<FORM, BOUNDED, NARROW>(v, residual);
-        if (has(i, g)) ((byte8*)p.gemm.y)[piece(i, g)] = y;
+        if (has(i, g)) *this->template vector_of<byte8>(p.gemm.y, p.gemm.filters, i, g) = y;
       }
     }
     if (STAGED && last >= 0) this->release_residual();

@@ -3,8 +3,8 @@
 // runs ahead, past the ends of tiles; two consumer warpgroups take tiles in turns: one multiplies
 // while the other runs its epilogue in registers and stores.
 //
-// Where there is one column of tiles and its weights fit, a block loads them once and keeps them.
-// Residual tiles may be loaded ahead too, to slots behind stages and weights.
+// With MAY_KEEP, where there is one column of tiles and its weights fit, a block loads them once
+// and keeps them. Residual tiles may be loaded ahead too, to slots behind stages and weights.
 //
 // The filters of each 32 are permuted in shared memory: filter 8 t + 2 b + e is at 8 b + 2 t + e,
 // so that a lane's accumulators of four 8-column wgmma fragments are eight adjacent filters.
@@ -28,7 +28,8 @@ DEVICE void give_registers() {
 // the stage that the tile's last wgmma reads, -1 where there is none. With |SLOT|, the bytes of a
 // residual tile, it has fetch_residual(to, m, n, barrier), and |has_residual| says whether there is
 // one. T: operand type of 1 or 2 bytes.
-template <class SELF, class T, class SUM, int BN, int PITCH = 128, int RESIDENT = 1, int SLOT = 0>
+template <class SELF, class T, class SUM, int BN, int PITCH = 128, int RESIDENT = 1, int SLOT = 0,
+          bool MAY_KEEP = false>
 struct gemm_pingpong {
   enum {
     BM = CARNOT_CUDA_GEMM_PINGPONG_ROWS,
@@ -52,11 +53,12 @@ struct gemm_pingpong {
 
   DEVICE_ONLY gemm_pingpong(const carnot_cuda_gemm_pingpong_params& params) : p(params) {}
   DEVICE_ONLY SELF& self() { return *(SELF*)this; }
+  DEVICE_ONLY bool keeps_weights() { return MAY_KEEP && p.keeps_weights; }
   DEVICE_ONLY int pitch() { return PITCH ? PITCH : p.pitch; }
   DEVICE_ONLY int depth() { return pitch() / (int)sizeof(T); }  // elements of a step
   DEVICE_ONLY u32 stage_at(int stage) { return base + stage * stage_bytes; }
   DEVICE_ONLY u32 weights_at(int stage, int s) {
-    return p.keeps_weights ? kept + s * BN * pitch() : stage_at(stage) + BM * pitch();
+    return keeps_weights() ? kept + s * BN * pitch() : stage_at(stage) + BM * pitch();
   }
 
   // Bands of tiles, column by column, so that those at work at a time share rows and columns.
@@ -70,18 +72,18 @@ struct gemm_pingpong {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * CARNOT_CUDA_GEMM_TMA_STAGES + 1 + 2 * SLOTS];
     steps = p.taps * p.chunks, tiles = p.down * p.across;
-    stage_bytes = (p.keeps_weights ? BM : BM + BN) * pitch();
+    stage_bytes = (keeps_weights() ? BM : BM + BN) * pitch();
     base = (shared_address(memory) + 1023) & ~1023u;
     kept = base + p.stages * stage_bytes;
-    residuals = kept + (p.keeps_weights ? steps * BN * pitch() : 0);
+    residuals = kept + (keeps_weights() ? steps * BN * pitch() : 0);
     full = shared_address(barriers), empty = full + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
     kept_full = empty + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
     residual_full = kept_full + 8, residual_empty = residual_full + SLOTS * 8;
     if (threadIdx.x == 0) {
       for (int i = 0; i < p.stages; i++)
         barrier_init(full + i * 8, 1), barrier_init(empty + i * 8, 1);
-      barrier_init(kept_full, 1);
-      for (int i = 0; i < SLOTS; i++)
+      if (MAY_KEEP) barrier_init(kept_full, 1);
+      for (int i = 0; SLOT && i < SLOTS; i++)
         barrier_init(residual_full + i * 8, 1), barrier_init(residual_empty + i * 8, WARPS);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -92,7 +94,7 @@ struct gemm_pingpong {
 
   DEVICE_ONLY void fetch_weights(int stage, int s, int n) {
     barrier_expect(full + stage * 8, stage_bytes);
-    if (!p.keeps_weights) self().fetch_filters_of(weights_at(stage, s), s, n, full + stage * 8);
+    if (!keeps_weights()) self().fetch_filters_of(weights_at(stage, s), s, n, full + stage * 8);
   }
   DEVICE_ONLY void fetch_kept_weights() {
     barrier_expect(kept_full, steps * BN * pitch());
@@ -108,8 +110,8 @@ struct gemm_pingpong {
     tma_cursor<carnot_cuda_gemm_pingpong_params> next{p, depth()};
     asm volatile("prefetch.tensormap [%0];\nprefetch.tensormap [%1];" ::"l"(&p.w), "l"(&p.x)
                  : "memory");
-    int ahead = p.keeps_weights ? 0 : lo(p.stages, steps), stage = 0;
-    if (p.keeps_weights) fetch_kept_weights();
+    int ahead = keeps_weights() ? 0 : lo(p.stages, steps), stage = 0;
+    if (keeps_weights()) fetch_kept_weights();
     for (int s = 0; s < ahead; s++) fetch_weights(s, s, find(blockIdx.x).n);
     wait_for_previous();
     u32 parity = 1;
@@ -176,21 +178,20 @@ struct gemm_pingpong {
   }
 
   // Of each 32 columns a lane has vectors of eight columns in four rows.
-  i64 first;            // its first piece in dense results
-  int rows, n, pieces;  // rows and vectors from there to the ends; vectors of a row
+  int rows, n, pieces;  // rows and vectors from the first to the ends; vectors of a row
   DEVICE_ONLY int below(int i) { return i % 2 * 8 + i / 2 * 64; }
   DEVICE_ONLY bool has(int i, int g) { return below(i) < rows && g * 4 < n; }
-  DEVICE_ONLY i64 piece(int i, int g) { return first + (below(i) * pieces + g * 4); }
-  // In y, whose rows may be apart. The row is computed here: registers are few.
-  DEVICE_ONLY i64 result(int i, int g) {
-    i64 row = p.gemm.rows - rows + below(i);
-    return piece(i, g) + row * (p.gemm.pitch / 8 - pieces);
+  // The lane's vector V of eight columns in a matrix whose rows are |pitch| columns apart. The row
+  // is computed here, registers are few; an address is one multiplication.
+  template <class V>
+  DEVICE_ONLY V* vector_of(const void* matrix, int pitch, int i, int g) {
+    int row = (int)p.gemm.rows - rows + below(i);
+    return (V*)((char*)matrix + (i64)row * (pitch * (int)sizeof(V) / 8)) + (pieces - n + g * 4);
   }
   DEVICE_ONLY void aim(place at) {
-    int lane = threadIdx.x % 32, column = at.n / 8 + lane % 4;
-    i64 row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;
-    pieces = p.gemm.filters / 8, first = row * pieces + column;
-    rows = (int)(p.gemm.rows - row), n = pieces - column;
+    int lane = threadIdx.x % 32, row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;
+    pieces = p.gemm.filters / 8;
+    rows = (int)p.gemm.rows - row, n = pieces - at.n / 8 - lane % 4;
   }
   DEVICE_ONLY SUM& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
@@ -219,7 +220,7 @@ struct gemm_pingpong {
       int last = -1;
       if (!rehearse) {
         asm volatile("bar.sync %0, 256;" ::"r"(1 + side) : "memory");
-        if (p.keeps_weights && order == side) barrier_wait(kept_full, 0);
+        if (keeps_weights() && order == side) barrier_wait(kept_full, 0);
         last = multiply();
         // The other group begins while the last step is multiplied.
         if (tile + (int)gridDim.x < tiles)

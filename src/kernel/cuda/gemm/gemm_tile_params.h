@@ -93,4 +93,7 @@ enum { CARNOT_CUDA_GEMM_PINGPONG_ROWS = 128, CARNOT_CUDA_GEMM_PINGPONG_THREADS =
 enum { CARNOT_CUDA_GEMM_PINGPONG_SLOTS = 4 };  // of residual tiles
 // clang-format on
 
+// The same of few rows (gemv.cuh).
+enum { CARNOT_CUDA_GEMV_THREADS = 128 };
+
 #endif  // CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_

@@ -37,7 +37,7 @@ DEVICE void gate8(f32* v, const f32* c) {
 template <class T, int BN>
 struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
   typedef gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> base_type;
-  using base_type::has, base_type::piece, base_type::release, base_type::sum;
+  using base_type::has, base_type::release, base_type::sum;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
 
   DEVICE_ONLY gemm_tma_pingpong(const carnot_cuda_gemm_pingpong_params& params)
@@ -58,7 +58,8 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
     if (!GATE && p.gemm.residual)
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (has(i, g)) r.residual[i] = ((const half8*)p.gemm.residual)[piece(i, g)];
+        if (has(i, g))
+          r.residual[i] = *this->template vector_of<half8>(p.gemm.residual, p.gemm.filters, i, g);
     return r;
   }
   template <bool GATE>
@@ -90,7 +91,7 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
           y.two[k] = mma<T>::pair(v[2 * k], v[2 * k + 1]);
           if (!GATE) y.two[k] = mma<T>::clamp(y.two[k], low, high);
         }
-        if (has(i, g)) ((half8*)p.gemm.y)[this->result(i, g)] = y;
+        if (has(i, g)) *this->template vector_of<half8>(p.gemm.y, p.gemm.pitch, i, g) = y;
       }
     }
   }
