@@ -149,6 +149,34 @@ def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:
     assert np.linalg.norm(exact - want) <= 1e-5 * np.linalg.norm(want)
 
 
+def excited(n: Net, x: str, c: int, hidden: int, gate: str) -> str:
+    """Squeeze-and-excitation."""
+    means = n.add("GlobalAveragePool", x)
+    return n.add("Mul", x, n.add(gate, conv(n, n.add("Relu", conv(n, means, c, hidden, 1)), hidden, c, 1)))
+
+
+@pytest.mark.parametrize("gate", ["Sigmoid", "HardSigmoid"])
+@pytest.mark.parametrize("flag", ["--bf16", "--fp32=exact"])
+def test_squeeze_and_excitation_is_one_step(gate: str, flag: str, tmp_path: pathlib.Path) -> None:
+    n = Net()
+    a = n.add("HardSwish", conv(n, "x", 32, 72, 3))
+    a = n.add("Relu", conv(n, excited(n, a, 72, 12, gate), 72, 40, 1))
+    b = n.add("HardSwish", conv(n, a, 40, 240, 1))
+    b = conv(n, excited(n, b, 240, 64, gate), 240, 40, 1)
+    y = conv(n, n.add("Add", b, a), 40, 16, 1)
+    model = n.save(tmp_path / "m.onnx", y, x=[2, 32, 29, 23])
+    x = RNG.standard_normal((2, 32, 29, 23)).astype(np.float32)
+    want = wanted(model, x)
+    got = results(model, x, flag)
+    error = 0.02 if flag == "--bf16" else 1e-5
+    assert np.linalg.norm(got - want) <= error * np.linalg.norm(want)
+    layers = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
+    names = [layer["TacticName"] for layer in layers]
+    assert sum("squeeze_excite" in name for name in names) == 2
+    assert sum("squeeze_excite_bf16" in name for name in names) == 2 * (flag == "--bf16")
+    assert "reference" not in names
+
+
 @pytest.mark.parametrize("make", [pre_norm, post_norm])
 def test_sums_with_a_residual_stay_float32(make, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
     passes("build", make(tmp_path / "m.onnx"), "--output", tmp_path / "m.plan", "--backend=cpu", "--bf16")
