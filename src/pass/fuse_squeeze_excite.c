@@ -1,9 +1,12 @@
 // Squeeze-and-excitation as one region, where one kernel of the target computes it:
 //   x * outer(conv(inner(conv(mean(x)))))
-// with the mean over rows and columns, 1x1 convolutions of constant weights and two activations.
-#include "pass/pass.h"
+// with the mean over rows and columns, 1x1 convolutions of constant weights and two activations. On
+// the CPU the convolution that reads the product is part of the region, with its epilogue: the
+// product is never written.
+#include "pass/conv_nodes.h"
 
-// A larger image is read faster by many multiprocessors than by those of one cluster.
+// Of an accelerator: a larger image is read faster by many multiprocessors than by those of one
+// cluster.
 enum { kMaxElements = 1 << 20 };
 
 static carnot_node* producer(const carnot_value* value) { return value ? value->producer : NULL; }
@@ -58,7 +61,22 @@ static bool match(carnot_node* scale, int at, carnot_node** nodes) {
       return false;
     value = nodes[i]->inputs[0];
   }
-  return value == x && x->type.rank == 4 && is_small(x);
+  return value == x && x->type.rank == 4;
+}
+
+static carnot_status* fuse_on_accelerator(const carnot_pass_options* options, carnot_node** nodes,
+                                          carnot_node** out_region) {
+  if (!is_small(nodes[0]->inputs[0]) || !carnot_pass_accepts(options, nodes, 6)) return NULL;
+  return carnot_fuse(nodes, 6, out_region);
+}
+
+static carnot_status* fuse_with_conv(const carnot_pass_options* options, carnot_node** nodes,
+                                     carnot_node** out_region) {
+  carnot_conv_nodes c = {.count = 6};
+  memcpy(c.nodes, nodes, 6 * sizeof *nodes);
+  if (!carnot_conv_nodes_add_conv(&c, /*grouped=*/false)) return NULL;
+  carnot_conv_nodes_add_epilogue(&c, /*unary=*/false);
+  return carnot_conv_nodes_fuse_longest(options, &c, 6, out_region);
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
@@ -68,8 +86,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
     carnot_node *nodes[6], *region = NULL;
     if (!carnot_node_is_fn(node, CARNOT_FN_MUL)) continue;
     for (int at = 0; at < 2 && !region; at++)
-      if (match(node, at, nodes) && carnot_pass_accepts(options, nodes, 6))
-        CARNOT_TRY(carnot_fuse(nodes, 6, &region));
+      if (match(node, at, nodes))
+        CARNOT_TRY(options->device ? fuse_on_accelerator(options, nodes, &region)
+                                   : fuse_with_conv(options, nodes, &region));
     if (region) previous = region->previous;
   }
   return NULL;

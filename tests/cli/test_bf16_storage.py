@@ -149,6 +149,52 @@ def test_results(make, shape: list, count: int, tmp_path: pathlib.Path) -> None:
     assert np.linalg.norm(exact - want) <= 1e-5 * np.linalg.norm(want)
 
 
+def excited(n: Net, x: str, c: int, hidden: int, gate: str) -> str:
+    """Squeeze-and-excitation."""
+    means = n.add("GlobalAveragePool", x)
+    return n.add("Mul", x, n.add(gate, conv(n, n.add("Relu", conv(n, means, c, hidden, 1)), hidden, c, 1)))
+
+
+def excited_net(path: pathlib.Path, gate: str, *shape: object) -> pathlib.Path:
+    """Two blocks before 1x1 convolutions, of few and of many channels, with a residual behind."""
+    n = Net()
+    a = n.add("HardSwish", conv(n, "x", 32, 72, 3))
+    a = n.add("Relu", conv(n, excited(n, a, 72, 12, gate), 72, 40, 1))
+    b = n.add("HardSwish", conv(n, a, 40, 240, 1))
+    b = conv(n, excited(n, b, 240, 64, gate), 240, 40, 1)
+    return n.save(path, conv(n, n.add("Add", b, a), 40, 16, 1), x=list(shape))
+
+
+@pytest.mark.parametrize("gate", ["Sigmoid", "HardSigmoid"])
+@pytest.mark.parametrize("flag", ["--bf16", "--fp32=exact"])
+def test_squeeze_and_excitation_is_one_step(gate: str, flag: str, tmp_path: pathlib.Path) -> None:
+    model = excited_net(tmp_path / "m.onnx", gate, 2, 32, 29, 23)
+    x = RNG.standard_normal((2, 32, 29, 23)).astype(np.float32)
+    want = wanted(model, x)
+    got = results(model, x, flag)
+    error = 0.02 if flag == "--bf16" else 1e-5
+    assert np.linalg.norm(got - want) <= error * np.linalg.norm(want)
+    passes("run", tmp_path / "m.plan", f"--input=x={tmp_path / 'x.npy'}", "--output-dir", tmp_path, "--threads=1")
+    assert np.array_equal(np.load(tmp_path / "y.npy"), got)  # the same bits for any number of threads
+    layers = json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]
+    names = [layer["TacticName"] for layer in layers]
+    assert sum("squeeze_excite" in name for name in names) == 2
+    assert sum("squeeze_excite_bf16" in name for name in names) == 2 * (flag == "--bf16")
+    assert "reference" not in names
+
+
+def test_squeeze_and_excitation_of_open_sizes(tmp_path: pathlib.Path) -> None:
+    model = excited_net(tmp_path / "m.onnx", "Sigmoid", "n", 32, "h", "w")
+    passes("build", model, "--output", tmp_path / "m.plan", "--backend=cpu", "--builderOptimizationLevel=0")
+    names = [layer["TacticName"] for layer in json.loads(passes("inspect", tmp_path / "m.plan", "--json"))["Layers"]]
+    assert sum("squeeze_excite" in name for name in names) == 2
+    for shape in ([1, 32, 7, 7], [3, 32, 64, 40], [2, 32, 131, 130]):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        want = wanted(model, x)
+        got = run_plan(tmp_path / "m.plan", tmp_path, x=x)
+        assert np.linalg.norm(got - want) <= 1e-5 * np.linalg.norm(want)
+
+
 @pytest.mark.parametrize("make", [pre_norm, post_norm])
 def test_sums_with_a_residual_stay_float32(make, tmp_path: pathlib.Path) -> None:  # noqa: ANN001
     passes("build", make(tmp_path / "m.onnx"), "--output", tmp_path / "m.plan", "--backend=cpu", "--bf16")

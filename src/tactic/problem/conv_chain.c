@@ -96,6 +96,12 @@ static const char* read_stage(const cut* c, carnot_conv_stage* s) {
   return NULL;
 }
 
+const char* carnot_conv_stage_read(const carnot_problem* problem, carnot_arena* arena,
+                                   uint32_t first, uint32_t end, uint32_t previous,
+                                   carnot_conv_stage* out) {
+  return read_stage(&(cut){problem, arena, first, end, previous}, out);
+}
+
 const char* carnot_conv_chain_read(const carnot_problem* problem, carnot_arena* arena,
                                    carnot_conv_chain* out) {
   const carnot_region* region = problem->region;
@@ -109,13 +115,14 @@ const char* carnot_conv_chain_read(const carnot_problem* problem, carnot_arena* 
   if (problem->output_count != 1 || region->outputs[0] != region->value_count - 1)
     return "an inner value is read outside the region";
   out->count = 0;
-  cut c = {.problem = problem, .arena = arena, .previous = CARNOT_PLAN_NONE};
-  for (; c.first < region->node_count; c.first = c.end) {
-    c.end = c.first + 1;
-    while (c.end < region->node_count && region->nodes[c.end].op != CARNOT_OP_CONV) c.end++;
-    const char* why = read_stage(&c, &out->stages[out->count++]);
+  uint32_t previous = CARNOT_PLAN_NONE;
+  for (uint32_t first = 0, end; first < region->node_count; first = end) {
+    end = first + 1;
+    while (end < region->node_count && region->nodes[end].op != CARNOT_OP_CONV) end++;
+    const char* why =
+        carnot_conv_stage_read(problem, arena, first, end, previous, &out->stages[out->count++]);
     if (why) return why;
-    c.previous = region->nodes[c.end - 1].outputs[0];
+    previous = region->nodes[end - 1].outputs[0];
   }
   return arena->failed ? CARNOT_REJECT_NO_MEMORY : NULL;
 }

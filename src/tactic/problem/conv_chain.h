@@ -23,6 +23,13 @@ typedef struct carnot_conv_chain {
   carnot_conv_stage stages[CARNOT_CONV_CHAIN_MAX_STAGES];
 } carnot_conv_chain;
 
+// Reads nodes [first, end) of the region of |problem|, a convolution and its epilogue, into |out|,
+// which must not move; memory is from |arena|. |previous|: the local value that the convolution
+// reads and the step computes before, NONE: input 0 of the step. NULL, or why they are no stage.
+const char* carnot_conv_stage_read(const carnot_problem* problem, carnot_arena* arena,
+                                   uint32_t first, uint32_t end, uint32_t previous,
+                                   carnot_conv_stage* out);
+
 // Splits the region of |problem| before each convolution. What the stages hold lives in |arena| and
 // in |out|, which must not move. NULL, or why the region is no chain of two or three convolutions;
 // "" where it has fewer than two.

@@ -44,14 +44,6 @@ static int depthwise_of(const carnot_conv_chain_params* p) {
   return found >= 0 && found < 2 && p->count - found <= 2 ? found : -1;
 }
 
-// Operands that vary with the pixel are taken by the last convolution alone.
-static bool has_full_operand(const carnot_epilogue_plan* plan) {
-  bool full = plan->residual >= 0;
-  for (int i = 0; i < plan->operand_count; i++)
-    full |= plan->operands[i].shape == CARNOT_EPILOGUE_FULL;
-  return full;
-}
-
 // The tactic of one convolution that reads and packs the stage.
 static const carnot_tactic* tactic_of(const chain_config* config, const carnot_conv_stage* stage) {
   const carnot_plan_node* node = &stage->region.nodes[0];
@@ -72,13 +64,6 @@ static double inner_elements(const carnot_conv_stage* stage) {
 static int64_t shared_rows(const carnot_conv_params* depthwise) {
   const carnot_sliding_window* w = &depthwise->window;
   return (w->kernel[0] - 1) * w->dilations[0] + 1 - w->strides[0];
-}
-
-// Epilogues name inputs of the step.
-static void use_step_inputs(const carnot_conv_stage* stage, carnot_epilogue_plan* plan) {
-  if (plan->residual >= 0) plan->residual = (int32_t)stage->step_inputs[plan->residual];
-  for (int i = 0; i < plan->operand_count; i++)
-    plan->operands[i].input = (int32_t)stage->step_inputs[plan->operands[i].input];
 }
 
 // Asks the tactic of one convolution, which also says the layouts that it wants.
@@ -116,7 +101,7 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
     if (why) return why;
     deep |= chain->stages[i].problem.tactic == config->deep;
     if (i + 1 == chain->count) break;
-    if (has_full_operand(&p.stages[i].epilogue_plan))
+    if (carnot_conv_stage_has_full_operand(&p.stages[i].epilogue_plan))
       return "an operand inside the chain varies with the pixel";
     const double count = inner_elements(&chain->stages[i]);
     most = count > most ? count : most;
@@ -153,20 +138,10 @@ static const char* chain_reject(carnot_problem* problem, char* reason, size_t si
   return why;
 }
 
-// Takes over what the tactic of one convolution prepared.
-static void take_stage(const carnot_conv_stage* stage, const carnot_prepared* from, int i,
-                       carnot_conv_chain_params* p, carnot_prepared* out) {
-  p->stages[i] = *(const carnot_conv_params*)from->params;
-  use_step_inputs(stage, &p->stages[i].epilogue_plan);
-  out->constants[i] = from->constants[0];
-  for (uint32_t k = 0; k < stage->problem.input_count; k++)
-    if (from->packed_inputs >> k & 1) out->packed_inputs |= (uint64_t)1 << stage->step_inputs[k];
-}
-
 static carnot_status* chain_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_conv_chain* chain;
   carnot_conv_chain_params* p;
-  void *memory, *biases;
+  void* memory;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof *chain, "a chain", &memory));
   chain = memory;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof *p, "parameters", &memory));
@@ -174,26 +149,14 @@ static carnot_status* chain_prepare(const carnot_problem* problem, carnot_prepar
   const char* why = carnot_conv_chain_read(problem, out->arena, chain);
   CARNOT_CHECK(!why, INTERNAL, "prepare rejects a chain that reject accepted: %s", why);
   const chain_config* config = problem->tactic->config;
-  carnot_prepared stages[kMaxStages] = {{0}};
-  int64_t room = 0;
+  carnot_conv_stage* stages[kMaxStages];
   p->count = chain->count;
   for (int i = 0; i < p->count; i++) {
-    carnot_conv_stage* stage = &chain->stages[i];
-    stage->problem.tactic = tactic_of(config, stage);
-    stages[i].arena = out->arena;
-    CARNOT_TRY(stage->problem.tactic->prepare(&stage->problem, &stages[i]));
-    take_stage(stage, &stages[i], i, p, out);
-    room += carnot_conv_chain_bias_room(&p->stages[i]);
+    stages[i] = &chain->stages[i];
+    stages[i]->problem.tactic = tactic_of(config, stages[i]);
   }
+  CARNOT_TRY(carnot_conv_stages_prepare(stages, p->count, p->stages, out));
   p->depthwise = depthwise_of(p);
-  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)room, sizeof(float), "biases", &biases));
-  float* bias = biases;
-  for (int i = 0; i < p->count; bias += carnot_conv_chain_bias_room(&p->stages[i++]))
-    memcpy(bias, stages[i].constants[1].data, (size_t)p->stages[i].filters * sizeof(float));
-  out->constants[p->count].packing = "dense f32";
-  out->constants[p->count].data = biases;
-  out->constants[p->count].bytes = (size_t)room * sizeof(float);
-  out->constant_count = (uint32_t)p->count + 1;
   out->params = p;
   out->param_bytes = sizeof *p;
   return NULL;
@@ -201,47 +164,25 @@ static carnot_status* chain_prepare(const carnot_problem* problem, carnot_prepar
 
 // ---- load ----
 
-static size_t weight_bytes(const carnot_conv_params* p) {
-  if (!carnot_conv_is_point(p)) {
-    const int64_t depth = carnot_conv_taps(p) * (p->channels / p->group);
-    return (size_t)carnot_packed_k1n16_count(depth, p->filters) * sizeof(float);
-  }
-  return carnot_packed_weights_bytes(
-      (carnot_weights_type)p->weights,
-      (carnot_packed_weights_shape){carnot_conv_taps(p), p->channels, p->filters});
-}
-
 static carnot_status* check_stage(const carnot_step_view* step, const carnot_conv_chain_params* p,
                                   int i) {
   const chain_config* config = step->tactic->config;
   const carnot_conv_params* stage = &p->stages[i];
-  CARNOT_TRY(carnot_conv_params_check(stage, step->input_count, 2));
-  CARNOT_CHECK(stage->window.rank == 2, INVALID_MODEL, "a window of %d dimensions, must have 2",
-               stage->window.rank);
+  const carnot_tactic* tactic = i == p->depthwise ? config->depthwise
+                                : carnot_conv_is_point(stage)
+                                    ? point_tactic(config, stage->channels, stage->filters)
+                                    : config->few;
+  CARNOT_TRY(carnot_conv_stage_check(step, p->stages, i, tactic));
   if (i == 0 && stage->group == 1 && !carnot_conv_is_point(stage)) {
     CARNOT_TRY(carnot_conv_few_check(stage));
     CARNOT_CHECK(stage->window.auto_pad == CARNOT_PAD_NOTSET, INVALID_MODEL,
                  "the padding of the first convolution depends on sizes");
   }
-  const carnot_tactic* tactic = i == p->depthwise ? config->depthwise
-                                : carnot_conv_is_point(stage)
-                                    ? point_tactic(config, stage->channels, stage->filters)
-                                    : config->few;
-  CARNOT_CHECK(stage->weights == (int32_t)carnot_packed_weights_type(tactic), INVALID_MODEL,
-               "packed weights of type %d, must be %d", stage->weights,
-               (int)carnot_packed_weights_type(tactic));
-  CARNOT_CHECK(stage->channels <= CARNOT_CONV_MAX_CHANNELS, INVALID_MODEL, "%lld channels",
-               (long long)stage->channels);
-  CARNOT_CHECK(carnot_conv_taps(stage) <= INT32_MAX, INVALID_MODEL, "a window of %lld elements",
-               (long long)carnot_conv_taps(stage));
-  CARNOT_CHECK(step->constant_bytes[i] == weight_bytes(stage), INVALID_MODEL,
-               "the packed weights have %zu bytes, must have %zu", step->constant_bytes[i],
-               weight_bytes(stage));
   if (i + 1 == p->count) return NULL;
   CARNOT_CHECK(stage->filters == p->stages[i + 1].channels, INVALID_MODEL,
                "%lld filters before %lld channels", (long long)stage->filters,
                (long long)p->stages[i + 1].channels);
-  CARNOT_CHECK(!has_full_operand(&stage->epilogue_plan), INVALID_MODEL,
+  CARNOT_CHECK(!carnot_conv_stage_has_full_operand(&stage->epilogue_plan), INVALID_MODEL,
                "an operand inside the chain varies with the pixel");
   return NULL;
 }
@@ -249,60 +190,25 @@ static carnot_status* check_stage(const carnot_step_view* step, const carnot_con
 static carnot_status* chain_validate(const carnot_step_view* step) {
   const carnot_conv_chain_params* p = step->params;
   CARNOT_CHECK(step->param_bytes == sizeof *p && p->count >= 2 && p->count <= kMaxStages &&
-                   step->constant_count == (uint32_t)p->count + 1 && step->input_count >= 1,
+                   step->input_count >= 1 && step->constant_count == (uint32_t)p->count + 1,
                INVALID_MODEL, "%u bytes of parameters and %u constants", step->param_bytes,
                step->constant_count);
-  int64_t room = 0;
-  for (int i = 0; i < p->count; i++) {
-    CARNOT_TRY(check_stage(step, p, i));
-    room += carnot_conv_chain_bias_room(&p->stages[i]);
-  }
+  for (int i = 0; i < p->count; i++) CARNOT_TRY(check_stage(step, p, i));
   CARNOT_CHECK(p->depthwise >= 0 && p->depthwise == depthwise_of(p), INVALID_MODEL,
                "stage %d of %d is not the depthwise one", p->depthwise, p->count);
-  CARNOT_CHECK(step->constant_bytes[p->count] == (size_t)room * sizeof(float), INVALID_MODEL,
-               "the biases have %zu bytes, must have %zu", step->constant_bytes[p->count],
-               (size_t)room * sizeof(float));
-  return NULL;
-}
-
-static bool is_conv_constant(const carnot_step_view* step, uint32_t input) {
-  for (uint32_t n = 0; n < step->region->node_count; n++) {
-    const carnot_plan_node* node = &step->region->nodes[n];
-    for (uint32_t i = 1; node->op == CARNOT_OP_CONV && i < node->input_count; i++)
-      if (node->inputs[i] == input) return true;
-  }
-  return false;
+  return carnot_conv_stages_check_constants(step, p->stages, p->count);
 }
 
 static bool chain_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_conv_chain_params* p = step->params;
-  for (int i = 0; i < p->count; i++)
-    if (carnot_epilogue_plan_uses_input(&p->stages[i].epilogue_plan, input)) return true;
-  return input == 0 || !is_conv_constant(step, input);
-}
-
-static void chain_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
-  const carnot_region* region = problem->region;
-  *out_flops = 0;
-  *out_bytes = sizeof(float) * ((double)carnot_dims_count(x->dims, x->rank) +
-                                (double)carnot_dims_count(y->dims, y->rank));
-  for (uint32_t n = 0; n < region->node_count; n++) {
-    const carnot_plan_node* node = &region->nodes[n];
-    if (node->op != CARNOT_OP_CONV) continue;
-    const carnot_operand_desc* w = &problem->inputs[node->inputs[1]];
-    const carnot_operand_desc* made = &problem->inner[node->outputs[0] - problem->input_count];
-    const double weights = (double)carnot_dims_count(w->dims, w->rank);
-    *out_flops += 2 * weights * (double)carnot_dims_count(made->dims, made->rank) /
-                  (double)carnot_max_i64(1, made->dims[1]);
-    *out_bytes += sizeof(float) * weights;
-  }
+  return carnot_conv_stages_uses_input(step, p->stages, p->count, input);
 }
 
 #define CHAIN_FUNCTIONS                                                                 \
   .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = chain_reject,            \
   .prepare = chain_prepare, .validate = chain_validate, .uses_input = chain_uses_input, \
-  .configure = carnot_conv_chain_configure, .run = carnot_conv_chain_run, .work = chain_work
+  .configure = carnot_conv_chain_configure, .run = carnot_conv_chain_run,               \
+  .work = carnot_conv_stages_work
 #define CHAIN_TACTIC(level, LEVEL)                                                                 \
   extern const carnot_tactic carnot_tactic_conv_f32_##level, carnot_tactic_conv_few_f32_##level,   \
       carnot_tactic_depthwise_f32_##level;                                                         \

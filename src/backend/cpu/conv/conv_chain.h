@@ -3,29 +3,13 @@
 #ifndef CARNOT_BACKEND_CPU_CONV_CONV_CHAIN_H_
 #define CARNOT_BACKEND_CPU_CONV_CONV_CHAIN_H_
 
-#include "backend/cpu/conv/conv.h"
-#include "tactic/problem/conv_chain.h"
+#include "backend/cpu/conv/conv_stages.h"
 
-// Stored in engines. Constants: the weights of each stage, then the biases of all, each from a
-// multiple of 16 floats on.
+// Stored in engines.
 typedef struct carnot_conv_chain_params {
   int32_t count, depthwise;  // stages; which of them is depthwise
   carnot_conv_params stages[CARNOT_CONV_CHAIN_MAX_STAGES];
 } carnot_conv_chain_params;
-
-// A 1x1 convolution of stride 1.
-static inline bool carnot_conv_is_point(const carnot_conv_params* p) {
-  bool is = p->group == 1;
-  for (int d = 0; d < p->window.rank; d++)
-    is = is && p->window.kernel[d] == 1 && p->window.strides[d] == 1 && !p->window.begin[d] &&
-         !p->window.end[d];
-  return is;
-}
-
-// Floats that the bias of a stage takes.
-static inline int64_t carnot_conv_chain_bias_room(const carnot_conv_params* p) {
-  return (int64_t)carnot_align_up((size_t)p->filters, 16);
-}
 
 // A buffer between two convolutions.
 typedef struct carnot_conv_chain_buffer {
@@ -47,35 +31,9 @@ typedef struct carnot_conv_chain_state {
   int64_t scratch_bytes, slot_bytes, slot_count;
 } carnot_conv_chain_state;
 
-enum { CARNOT_CONV_CHAIN_MAX_SLOTS = 16 };  // blocks computed at once
-
 // The first output row of a block.
 static inline int64_t carnot_conv_chain_row(const carnot_conv_chain_state* s, int64_t block) {
   return s->window.p * block / s->block_count;
-}
-
-// A 1x1 convolution of |m| pixels, which lie |lda| and |ldc| elements apart, as the kernel of BF16
-// tiles takes it; without pointers.
-static inline carnot_conv2d_bf16_tiles carnot_conv_chain_tiles(const carnot_conv_params* p,
-                                                               int64_t m, int64_t lda,
-                                                               int64_t ldc) {
-  return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
-                                             .h = 1,
-                                             .w = m,
-                                             .c = p->channels,
-                                             .p = 1,
-                                             .q = m,
-                                             .k = p->filters,
-                                             .r = 1,
-                                             .s = 1,
-                                             .stride_h = 1,
-                                             .stride_w = 1,
-                                             .dilation_h = 1,
-                                             .dilation_w = 1,
-                                             .src_n = m * lda,
-                                             .src_h = m * lda,
-                                             .src_w = lda,
-                                             .ld = ldc}};
 }
 
 // The configure and run functions of the tactics.

@@ -1,7 +1,5 @@
 // Runs chains of convolutions by blocks of output rows: the expanded rows under a block, the
 // depthwise convolution, the projection.
-#include <stdatomic.h>
-
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv_chain.h"
 
@@ -20,106 +18,46 @@ typedef struct chain_run {
   char* workspace;
   const float* biases[CARNOT_CONV_CHAIN_MAX_STAGES];
   _Atomic uint32_t taken;  // bit set of slots
-  chain_slot slots[CARNOT_CONV_CHAIN_MAX_SLOTS];
+  chain_slot slots[CARNOT_CONV_MAX_SLOTS];
 } chain_run;
-
-// Pixels in memory: the first, how far they are apart in elements.
-typedef struct pixels {
-  void* data;
-  bool is_bf16;  // else float32
-  int64_t ld;
-} pixels;
-
-static void* element(void* data, bool is_bf16, int64_t at) {
-  return (char*)data + at * (is_bf16 ? 2 : 4);
-}
-
-static pixels pixel_of(const carnot_operand* t, int64_t at, int64_t ld) {
-  const bool is_bf16 = t->format.dtype == CARNOT_DTYPE_BF16;
-  return (pixels){element(t->data, is_bf16, at), is_bf16, ld};
-}
-
-// The lowest free slot: threads that return one mostly get the same again, with the rows that the
-// next block shares with this one.
-static int take_slot(chain_run* run) {
-  uint32_t taken = atomic_load_explicit(&run->taken, memory_order_relaxed);
-  for (;;) {
-    const int slot = __builtin_ctz(~taken);
-    if (slot >= run->state->slot_count) {
-      taken = atomic_load_explicit(&run->taken, memory_order_relaxed);
-      continue;
-    }
-    if (atomic_compare_exchange_weak_explicit(&run->taken, &taken, taken | 1u << slot,
-                                              memory_order_acquire, memory_order_relaxed))
-      return slot;
-  }
-}
-
-static void return_slot(chain_run* run, int slot) {
-  atomic_fetch_and_explicit(&run->taken, ~(1u << slot), memory_order_release);
-}
 
 // The epilogue of a stage; |pixel|: the number of its first pixel in the result of the step, for
 // operands of the last stage.
 static carnot_epilogue_f32 epilogue_of(const chain_run* run, int stage, int64_t pixel,
                                        bool* out_residual_is_bf16) {
-  const carnot_conv_params* p = &run->params->stages[stage];
-  carnot_epilogue_f32 e;
-  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs, p->has_bias ? run->biases[stage] : NULL,
-                            &e);
-  *out_residual_is_bf16 = false;
-  if (!e.residual) return e;
-  const carnot_operand* residual = &run->inputs[p->epilogue_plan.residual];
-  *out_residual_is_bf16 = residual->format.dtype == CARNOT_DTYPE_BF16;
-  e.residual = element(residual->data, *out_residual_is_bf16, pixel * e.residual_ld);
-  return e;
+  return carnot_conv_stage_epilogue(&run->params->stages[stage], run->biases[stage], run->inputs,
+                                    pixel, out_residual_is_bf16);
 }
 
 // A 1x1 convolution with its epilogue over |m| pixels.
-static void point(const chain_run* run, int stage, pixels a, pixels c, int64_t m, int64_t pixel,
-                  void* scratch) {
-  const carnot_conv_params* p = &run->params->stages[stage];
-  bool residual_is_bf16;
-  const carnot_epilogue_f32 e = epilogue_of(run, stage, pixel, &residual_is_bf16);
-  const void* weights = run->step->constants[stage];
-  if (p->weights == CARNOT_WEIGHTS_BF16_TILES) {
-    carnot_conv2d_bf16_tiles call = carnot_conv_chain_tiles(p, m, a.ld, c.ld);
-    call.src_is_bf16 = a.is_bf16, call.dst_is_bf16 = c.is_bf16;
-    call.residual_is_bf16 = residual_is_bf16;
-    call.scratch = scratch;
-    call.conv.src = a.data, call.conv.dst = c.data, call.conv.weights = weights;
-    call.conv.epilogue = e;
-    run->kernels->conv2d_bf16_tiles(&call, 0, m, 0, p->filters);
-    return;
-  }
-  const carnot_gemm_f32 gemm = {.m = m,
-                                .n = p->filters,
-                                .k = p->channels,
-                                .a = a.data,
-                                .lda = a.ld,
-                                .b = weights,
-                                .c = c.data,
-                                .ldc = c.ld,
-                                .epilogue = e};
-  carnot_packed_weights_gemm(run->kernels, (carnot_weights_type)p->weights)(&gemm, 0, m, 0,
-                                                                            p->filters);
+static void point(const chain_run* run, int stage, carnot_pixels a, carnot_pixels c, int64_t m,
+                  int64_t pixel, void* scratch) {
+  carnot_conv_stage_point p = {.kernels = run->kernels,
+                               .params = &run->params->stages[stage],
+                               .weights = run->step->constants[stage],
+                               .src = a,
+                               .dst = c,
+                               .scratch = scratch};
+  p.epilogue = epilogue_of(run, stage, pixel, &p.residual_is_bf16);
+  carnot_conv_stage_run_point(&p, m, 0, p.params->filters);
 }
 
 // Rows [begin, end) of what a first 1x1 convolution makes of |image|.
 static void expand_points(const chain_run* run, int64_t image, int64_t begin, int64_t end,
-                          pixels dst, void* scratch) {
+                          carnot_pixels dst, void* scratch) {
   const carnot_conv_chain_state* s = run->state;
   const int64_t w = s->window.w, at_once = s->src_h == w * s->src_w ? end - begin : 1;
   for (int64_t h = begin; h < end; h += at_once) {
-    const pixels src = pixel_of(&run->inputs[0], image * s->src_n + h * s->src_h, s->src_w);
+    const carnot_pixels src =
+        carnot_pixels_of(&run->inputs[0], image * s->src_n + h * s->src_h, s->src_w);
     point(run, 0, src, dst, at_once * w, 0, scratch);
-    dst.data = element(dst.data, dst.is_bf16, at_once * w * dst.ld);
+    dst.data = carnot_pixels_element(dst.data, dst.is_bf16, at_once * w * dst.ld);
   }
 }
 
 // The same of a convolution of few channels.
 static void expand_few(const chain_run* run, int64_t image, int64_t begin, int64_t end,
-                       pixels dst) {
+                       carnot_pixels dst) {
   const carnot_conv_chain_state* s = run->state;
   const carnot_conv_params* p = &run->params->stages[0];
   bool residual_is_bf16;
@@ -157,7 +95,7 @@ static void* expand(const chain_run* run, chain_slot* slot, char* buffer, int64_
   }
   const int64_t first = slot->end - slot->begin, count = end - slot->begin;
   if (slot->end < end) {
-    const pixels dst = {buffer + first * b->row_bytes, b->is_bf16, s->channels};
+    const carnot_pixels dst = {buffer + first * b->row_bytes, b->is_bf16, s->channels};
     if (carnot_conv_is_point(&run->params->stages[0]))
       expand_points(run, image, slot->end, end, dst, scratch);
     else
@@ -185,8 +123,8 @@ static row_range rows_of(const carnot_conv_chain_state* s, int64_t block) {
 }
 
 // The depthwise convolution; |src| is input row r->begin, with rows |src_h| apart.
-static void filter(const chain_run* run, const row_range* r, pixels src, int64_t src_h, pixels dst,
-                   int64_t pixel) {
+static void filter(const chain_run* run, const row_range* r, carnot_pixels src, int64_t src_h,
+                   carnot_pixels dst, int64_t pixel) {
   const carnot_conv_chain_state* s = run->state;
   const int stage = run->params->depthwise;
   bool residual_is_bf16;
@@ -216,19 +154,21 @@ static void chain_block(void* argument, int64_t part) {
   const int64_t image = part / s->block_count;
   const row_range r = rows_of(s, part % s->block_count);
   const int64_t pixel0 = (image * w->p + r.row0) * w->q, m = (r.row1 - r.row0) * w->q;
-  const int slot = take_slot(run);
+  const int slot = carnot_conv_take_slot(&run->taken, s->slot_count);
   char* expanded = run->workspace + slot * s->slot_bytes;
   char* scratch = expanded + s->expanded.bytes + s->filtered.bytes;
-  const pixels result = pixel_of(&run->outputs[0], pixel0 * s->ld, s->ld);
+  const carnot_pixels result = carnot_pixels_of(&run->outputs[0], pixel0 * s->ld, s->ld);
   const bool projects = p->depthwise + 1 < p->count;
-  const pixels filtered =
-      projects ? (pixels){expanded + s->expanded.bytes, s->filtered.is_bf16, s->channels} : result;
+  const carnot_pixels filtered =
+      projects ? (carnot_pixels){expanded + s->expanded.bytes, s->filtered.is_bf16, s->channels}
+               : result;
   if (p->depthwise > 0) {
     void* rows = expand(run, &run->slots[slot], expanded, image, r.begin, r.end, scratch);
-    filter(run, &r, (pixels){rows, s->expanded.is_bf16, s->channels}, w->w * s->channels, filtered,
-           pixel0);
+    filter(run, &r, (carnot_pixels){rows, s->expanded.is_bf16, s->channels}, w->w * s->channels,
+           filtered, pixel0);
   } else {
-    const pixels src = pixel_of(&run->inputs[0], image * s->src_n + r.begin * s->src_h, s->src_w);
+    const carnot_pixels src =
+        carnot_pixels_of(&run->inputs[0], image * s->src_n + r.begin * s->src_h, s->src_w);
     filter(run, &r, src, s->src_h, filtered, pixel0);
   }
   if (projects) {
@@ -239,7 +179,7 @@ static void chain_block(void* argument, int64_t part) {
   const carnot_conv_params* last = &p->stages[p->count - 1];
   carnot_epilogue_plan_run(run->kernels, &last->epilogue_plan, run->inputs, run->outputs[0].data,
                            s->ld, pixel0, pixel0 + m, 0, last->filters);
-  return_slot(run, slot);
+  carnot_conv_return_slot(&run->taken, slot);
 }
 
 carnot_status* carnot_conv_chain_run(const carnot_step_view* step, void* state,
@@ -252,11 +192,8 @@ carnot_status* carnot_conv_chain_run(const carnot_step_view* step, void* state,
                    .inputs = inputs,
                    .outputs = outputs,
                    .workspace = workspace};
-  const float* bias = step->constants[run.params->count];
-  for (int i = 0; i < run.params->count;
-       bias += carnot_conv_chain_bias_room(&run.params->stages[i++]))
-    run.biases[i] = bias;
-  for (int i = 0; i < CARNOT_CONV_CHAIN_MAX_SLOTS; i++) run.slots[i].image = -1;
+  carnot_conv_stages_biases(step, run.params->stages, run.params->count, run.biases);
+  for (int i = 0; i < CARNOT_CONV_MAX_SLOTS; i++) run.slots[i].image = -1;
   carnot_executor_parallel(executor, run.state->images * run.state->block_count, chain_block, &run);
   return NULL;
 }

@@ -81,7 +81,7 @@ static carnot_status* find_scratch(const carnot_conv_chain_params* p, bool src_i
   for (int i = 0; i < p->count; i++) {
     if (p->stages[i].weights != CARNOT_WEIGHTS_BF16_TILES) continue;
     const bool last = i > 0;
-    carnot_conv2d_bf16_tiles call = carnot_conv_chain_tiles(
+    carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(
         &p->stages[i], last ? s->filtered.rows * s->window.q : s->expanded.rows * s->window.w,
         last ? s->channels : s->src_w, last ? s->ld : s->channels);
     call.src_is_bf16 = last ? s->filtered.is_bf16 : src_is_bf16;
@@ -154,7 +154,7 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
   cut_rows(p, s);
   CARNOT_TRY(find_scratch(p, x->format.dtype == CARNOT_DTYPE_BF16, s));
   s->slot_bytes = s->expanded.bytes + s->filtered.bytes + s->scratch_bytes;
-  s->slot_count = carnot_min_i64(CARNOT_CONV_CHAIN_MAX_SLOTS, s->images * s->block_count);
+  s->slot_count = carnot_min_i64(CARNOT_CONV_MAX_SLOTS, s->images * s->block_count);
   *out_workspace_bytes = (size_t)(s->slot_count * s->slot_bytes);
   return NULL;
 }

@@ -56,29 +56,50 @@ static carnot_status* concat_configure(const carnot_step_view* step, const carno
 typedef struct concat_copy {
   const carnot_step_view* step;
   const carnot_operand *inputs, *y;
-  int axis, cut;  // the axis that grows; another that is cut into parts, or -1
+  int axis, cut;  // the axis that grows; the dimension that is cut into parts, or -1
   int64_t parts;
 } concat_copy;
 
-// A share of |cut| of every input.
+enum { kMostParts = 32 };
+
+// A share of |cut|, which may be the axis, of every input.
 static void concat_part(void* argument, int64_t part) {
   const concat_copy* run = argument;
   const carnot_operand* y = run->y;
   const int bytes = carnot_cpu_bytes(y);
   const int cut = run->cut;
-  const int64_t size = cut < 0 ? 0 : y->dims[cut], begin = size * part / run->parts,
-                end = size * (part + 1) / run->parts;
-  char* dst = (char*)y->data + (cut < 0 ? 0 : begin * y->strides[cut] * bytes);
+  char* whole = y->data;
   for (uint32_t i = 0; i < run->step->input_count; i++) {
     const carnot_operand* x = &run->inputs[i];
+    const int64_t size = cut < 0 ? 0 : x->dims[cut], begin = size * part / run->parts,
+                  end = size * (part + 1) / run->parts;
     int64_t dims[CARNOT_MAX_RANK];
     memcpy(dims, x->dims, sizeof dims);
     if (cut >= 0) dims[cut] = end - begin;
     const char* src = (const char*)x->data + (cut < 0 ? 0 : begin * x->strides[cut] * bytes);
-    if (src != dst)
+    char* dst = whole + (cut < 0 ? 0 : begin * y->strides[cut] * bytes);
+    if (src != dst && (cut < 0 || begin < end))
       carnot_cpu_copy(run->step, NULL, x->rank, dims, bytes, src, x->strides, dst, y->strides);
-    dst += x->dims[run->axis] * y->strides[run->axis] * bytes;
+    whole += x->dims[run->axis] * y->strides[run->axis] * bytes;
   }
+}
+
+// The dimension to cut: of those with a share for each part the one whose elements lie farthest
+// apart, so that a share is few long runs; else the largest. -1: none.
+static int cut_of(const concat_copy* run, int64_t parts) {
+  const carnot_operand* y = run->y;
+  int cut = -1;
+  int64_t most = 0;
+  for (int d = 0; d < y->rank; d++) {
+    if (y->strides[d] <= 1) continue;
+    const int64_t size = d == run->axis ? y->dims[d] / run->step->input_count : y->dims[d];
+    const bool enough = size >= parts, had_enough = most >= parts;
+    const bool better = enough && had_enough ? y->strides[d] > y->strides[cut] : size > most;
+    if (!better) continue;
+    cut = d;
+    most = size;
+  }
+  return cut;
 }
 
 static carnot_status* concat_run(const carnot_step_view* step, void* state,
@@ -87,13 +108,10 @@ static carnot_status* concat_run(const carnot_step_view* step, void* state,
   (void)state, (void)workspace;
   concat_copy run = {.step = step, .inputs = inputs, .y = &outputs[0], .cut = -1, .parts = 1};
   CARNOT_TRY(axis_of(step, outputs[0].rank, &run.axis));
-  for (int d = 0; d < run.y->rank; d++)
-    if (d != run.axis && run.y->strides[d] > 1 &&
-        (run.cut < 0 || run.y->dims[d] > run.y->dims[run.cut]))
-      run.cut = d;
   const int64_t bytes = carnot_dims_count(run.y->dims, run.y->rank) * carnot_cpu_bytes(&outputs[0]);
-  if (run.cut >= 0)
-    run.parts = carnot_max_i64(1, carnot_min_i64(run.y->dims[run.cut], bytes >> 16));
+  run.parts = carnot_max_i64(1, carnot_min_i64(kMostParts, bytes >> 16));
+  run.cut = cut_of(&run, run.parts);
+  run.parts = run.cut < 0 ? 1 : carnot_min_i64(run.parts, run.y->dims[run.cut]);
   carnot_executor_parallel(executor, run.parts, concat_part, &run);
   return NULL;
 }

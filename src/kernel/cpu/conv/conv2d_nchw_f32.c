@@ -178,14 +178,31 @@ static void last_columns(const carnot_conv2d_nchw_f32* c, const source* from, co
   columns_of(c, from, x, q, 1, c->q - q, dst);
 }
 
+// Channels at most, filters at least whose columns are gathered.
+enum { kGathered = 128, kLeastGathered = 32 };
+
+// The same of a 1x1 filter over a copy of the columns: where they lie, each channel is in a page of
+// its own, and the results of many filters evict it before the next ones read it.
+static void gathered_columns(const carnot_conv2d_nchw_f32* c, const source* from, const float* x,
+                             int64_t q, float* dst) {
+  float columns[kGathered * kVectors * V_LANES] __attribute__((aligned(64)));
+  for (int64_t ch = 0; ch < c->c; ++ch)
+    for (int v = 0; v < kVectors; ++v)
+      v_store(columns + (ch * kVectors + v) * V_LANES,
+              v_load(x + ch * from->channel + q + v * V_LANES));
+  const source near = {.data = columns, .channel = kVectors * V_LANES};
+  columns_of(c, &near, columns - q, q, kVectors, V_LANES, dst);
+}
+
 static void row_by_filters(const carnot_conv2d_nchw_f32* c, const source* from, const float* x,
                            float* dst) {
   const bool in_place = carnot_conv2d_nchw_in_place(c);
   const int64_t whole = in_place ? c->q / V_LANES : (c->q + V_LANES - 1) / V_LANES;
   int64_t v = 0;
   // One vector alone would wait for its sums: five are three and two.
+  const bool gathers = in_place && c->r * c->s == 1 && c->c <= kGathered && c->k >= kLeastGathered;
   for (; whole - v >= kVectors && whole - v != kVectors + 1; v += kVectors)
-    columns_most(c, from, x, v * V_LANES, dst);
+    (gathers ? gathered_columns : columns_most)(c, from, x, v * V_LANES, dst);
   for (; v < whole; v += min_i64(3, whole - v)) {
     switch (whole - v) {
       case 1: columns_1(c, from, x, v * V_LANES, dst); break;

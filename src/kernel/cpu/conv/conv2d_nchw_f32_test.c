@@ -11,6 +11,8 @@ typedef struct problem {
 static const problem kProblems[] = {
     {5, 7, 3, 2, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE},
     {1, 131, 5, 31, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_RELU},
+    {3, 149, 67, 45, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_RELU},
+    {1, 80, 128, 32, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE},
     {9, 56, 4, 16, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE},
     {11, 37, 3, 9, 7, 7, 2, 1, 3, CARNOT_KERNEL_ACTIVATION_SILU},
     {12, 80, 2, 8, 3, 3, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_CLIP},

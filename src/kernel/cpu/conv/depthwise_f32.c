@@ -10,8 +10,9 @@
 // A call walks blocks of channels, in each the rows, in each the vectors, in each the pixels: the
 // input rows under the filter stay in L1 for a block. Channels innermost was measured: it fetches
 // inputs and weights from L2 for every tile of pixels and takes twice as long.
-// Pixels computed together, input columns under them at most, bytes of the input rows of a block.
-enum { kTile = 4, kMaxColumns = 12, kRowBytes = 24 * 1024 };
+// Pixels computed together, of long tiles, input columns under them at most, bytes of the input
+// rows of a block.
+enum { kTile = 4, kLongTile = 8, kMaxColumns = 12, kRowBytes = 24 * 1024 };
 
 // What the pixels of one output row share, for one vector of channels.
 typedef struct span {
@@ -43,72 +44,142 @@ typedef struct form {
   bool is_bf16;
 } form;
 
-// kTile pixels from q on. |f| and |edge| are constants here, and mostly rows; columns in the
-// padding, which only an edge has, count as zero.
-CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t left, int64_t rows, form f, bool edge) {
-  const int s = f.s, stride_w = f.stride_w;
+// Columns of a filter whose weights stay in registers, where there are 32; that has longer tiles
+// (sums of few pixels wait for one another); whose rows are unrolled.
+enum {
+  kHeldColumns = V_LANES == 16 ? 3 : 0,
+  kLongTileColumns = V_LANES == 16 ? 5 : 3,
+  kUnrolledColumns = 5
+};
+
+// What tile does: constants.
+typedef struct tile_form {
+  form f;
+  int pixels;
+  bool plain;       // the result has the type of the input, nothing is added to it
+  bool whole;       // the filter has all its rows, as many as columns
+  bool checks;      // any column may be in the padding
+  int left, right;  // columns of the tile in the padding, where none is checked
+} tile_form;
+
+// Adds a row of the filter to the sums; |w0|: the first input column of |w|.
+CARNOT_INLINE void tile_row(const void* src, int64_t src_w, int64_t lanes, int64_t w0, int64_t w,
+                            const float* weights, const vf32* held, tile_form t, vf32* sum) {
+  const int columns = (t.pixels - 1) * t.f.stride_w + t.f.s;
+  vf32 x[kMaxColumns];
+  CARNOT_UNROLL
+  for (int i = 0; i < columns; ++i) {
+    if (i < t.left || i >= columns - t.right) continue;
+    const bool inside = !t.checks || (uint64_t)(w0 + i) < (uint64_t)w;
+    x[i] = inside ? v_load_stored(t.f.is_bf16, src, i * src_w, lanes) : v_zero();
+    V_KEEP(x[i]);
+  }
+  CARNOT_UNROLL
+  for (int i = 0; i < t.f.s * t.pixels; ++i) {
+    const int tap = i / t.pixels, q = i % t.pixels, column = q * t.f.stride_w + tap;
+    const vf32 weight = t.whole && t.f.s <= kHeldColumns ? held[tap] : v_load(weights + tap * 16);
+    if (column >= t.left && column < columns - t.right) sum[q] = v_fma(x[column], weight, sum[q]);
+  }
+}
+
+// Pixels from q on, |lanes| channels of them. |held|: weights in registers.
+CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t lanes, tile_form t, const vf32* held) {
   int64_t src_w = sp->src_w;
   CARNOT_OPAQUE(src_w);
-  const int64_t w0 = q * stride_w - sp->pad_w;
-  const void* src = v_element(f.is_bf16, sp->src, w0 * src_w);
+  const int64_t w0 = q * t.f.stride_w - sp->pad_w;
+  const void* src = v_element(t.f.is_bf16, sp->src, w0 * src_w);
   const float* weights = sp->weights;
-  vf32 sum[kTile];
+  vf32 sum[kLongTile];
   CARNOT_UNROLL
-  for (int t = 0; t < kTile; ++t) sum[t] = sp->bias;
-  for (int64_t r = 0; r < rows; ++r, weights += s * 16) {
-    vf32 x[kMaxColumns];
+  for (int i = 0; i < t.pixels; ++i) sum[i] = sp->bias;
+  if (t.whole && t.f.s <= kUnrolledColumns) {
     CARNOT_UNROLL
-    for (int i = 0; i < (kTile - 1) * stride_w + s; ++i) {
-      const bool inside = !edge || (uint64_t)(w0 + i) < (uint64_t)sp->w;
-      x[i] = inside ? v_load_stored(f.is_bf16, src, i * src_w, left) : v_zero();
-      V_KEEP(x[i]);
+    for (int r = 0; r < t.f.s; ++r, weights += t.f.s * 16) {
+      const vf32* of_row = t.f.s <= kHeldColumns ? held + r * t.f.s : NULL;
+      tile_row(src, src_w, lanes, w0, sp->w, weights, of_row, t, sum);
+      src = v_element(t.f.is_bf16, src, sp->src_row);
     }
-    src = v_element(f.is_bf16, src, sp->src_row);
-    CARNOT_UNROLL
-    for (int i = 0; i < s * kTile; ++i) {
-      const int tap = i / kTile, t = i % kTile;
-      sum[t] = v_fma(x[t * stride_w + tap], v_load(weights + tap * 16), sum[t]);
-    }
-  }
-  CARNOT_UNROLL
-  for (int t = 0; t < kTile; ++t) store_sum(sp, q + t, left, sum[t]);
-}
-
-// Tiles of whole vectors from q on, as long as they end at or before |end|; returns what is left.
-CARNOT_INLINE int64_t inner_tiles(const span* sp, int64_t q, int64_t end, int64_t rows, form f) {
-  const span own = *sp;  // a copy that stores to dst cannot change
-  for (; q + kTile <= end; q += kTile) tile(&own, q, V_LANES, rows, f, /*edge=*/false);
-  return q;
-}
-
-// A tile with columns in the padding, or of the last channels. What is mostly so is constant.
-CARNOT_INLINE void edge_tile(const span* sp, int64_t q, form f) {
-  if (sp->left == V_LANES && sp->rows == f.s)
-    tile(sp, q, V_LANES, f.s, f, /*edge=*/true);
-  else if (sp->left == V_LANES)
-    tile(sp, q, V_LANES, sp->rows, f, /*edge=*/true);
-  else
-    tile(sp, q, sp->left, sp->rows, f, /*edge=*/true);
-}
-
-// The |count| >= kTile pixels of a row; the last tile is moved back to end with the row, which
-// computes some pixels twice, to the same bits.
-CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
-  const int s = f.s, stride_w = f.stride_w;
-  const int64_t last_column = sp->w + sp->pad_w - s;
-  int64_t end = last_column < 0 ? 0 : min_i64(count, last_column / stride_w + 1), q = 0;
-  if (sp->left < V_LANES || sp->rows == 0) end = 0;
-  for (; q < sp->pad_w && q < count; q += kTile) {
-    edge_tile(sp, min_i64(q, count - kTile), f);
-  }
-  if (sp->rows == s) {
-    q = inner_tiles(sp, q, end, s, f);
   } else {
-    q = inner_tiles(sp, q, end, sp->rows, f);
+    for (int64_t r = 0; r < sp->rows; ++r, weights += t.f.s * 16) {
+      tile_row(src, src_w, lanes, w0, sp->w, weights, held, t, sum);
+      src = v_element(t.f.is_bf16, src, sp->src_row);
+    }
   }
+  CARNOT_UNROLL
+  for (int i = 0; i < t.pixels; ++i) {
+    if (t.plain)
+      v_store_stored(t.f.is_bf16, sp->dst, (q + i) * sp->ld,
+                     v_min_to(sp->hi, v_max_to(sp->lo, sum[i])), lanes);
+    else
+      store_sum(sp, q + i, lanes, sum[i]);
+  }
+}
+
+// A tile that ends with the row, of a plain result and a whole filter.
+CARNOT_INLINE void last_tile(const span* sp, int64_t q, form f, const vf32* held) {
+  const int64_t right = (q + kTile - 1) * f.stride_w + f.s - sp->pad_w - sp->w;
+  const bool inside = q * f.stride_w >= sp->pad_w && f.s <= kUnrolledColumns;
+  if (inside && right <= 0)
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, false, 0, 0}, held);
+  else if (inside && right == 1)
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, false, 0, 1}, held);
+  else if (inside && right == 2 && f.s > 3)
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, false, 0, 2}, held);
+  else
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, true, 0, 0}, held);
+}
+
+// The |count| >= kTile pixels of a row of whole vectors, of which windows up to |end| end inside
+// it; the last tile is moved back to end with the row, which computes some pixels twice, to the
+// same bits.
+CARNOT_INLINE void tiles_of_row(const span* sp, int64_t count, int64_t end, form f, bool plain,
+                                bool whole) {
+  const span own = *sp;  // a copy that stores to dst cannot change
+  const tile_form edge = {f, kTile, plain, whole, true, 0, 0},
+                  inner = {f, kTile, plain, whole, false, 0, 0},
+                  longer = {f, kLongTile, plain, whole, false, 0, 0},
+                  first = {f, kTile, plain, whole, false, f.s / 2, 0};
+  vf32 held[kHeldColumns * kHeldColumns + 1];
+  if (whole && f.s <= kHeldColumns) {
+    CARNOT_UNROLL
+    for (int i = 0; i < f.s * f.s; ++i) {
+      held[i] = v_load(own.weights + i * 16);
+      V_KEEP(held[i]);
+    }
+  }
+  int64_t q = 0;
+  if (whole && f.s <= kUnrolledColumns && own.pad_w == f.s / 2 && end >= kTile) {
+    tile(&own, 0, V_LANES, first, held);
+    q = kTile;
+  }
+  for (; q < own.pad_w && q < count; q += kTile)
+    tile(&own, min_i64(q, count - kTile), V_LANES, edge, held);
+  if (whole && f.s <= kLongTileColumns && f.stride_w == 1)
+    for (; q + kLongTile <= end; q += kLongTile) tile(&own, q, V_LANES, longer, held);
+  for (; q + kTile <= end; q += kTile) tile(&own, q, V_LANES, inner, held);
   for (; q < count; q += kTile) {
-    edge_tile(sp, min_i64(q, count - kTile), f);
+    if (whole)
+      last_tile(&own, min_i64(q, count - kTile), f, held);
+    else
+      tile(&own, min_i64(q, count - kTile), V_LANES, edge, held);
   }
+}
+
+// The same; what is mostly so is constant.
+CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
+  const int64_t last_column = sp->w + sp->pad_w - f.s;
+  const int64_t end = last_column < 0 ? 0 : min_i64(count, last_column / f.stride_w + 1);
+  const tile_form edge = {f, kTile, /*plain=*/false, /*whole=*/false, /*checks=*/true, 0, 0};
+  const bool plain = !sp->residual && sp->dst_is_bf16 == f.is_bf16;
+  if (sp->left < V_LANES)
+    for (int64_t q = 0; q < count; q += kTile)
+      tile(sp, min_i64(q, count - kTile), sp->left, edge, NULL);
+  else if (plain && sp->rows == f.s)
+    tiles_of_row(sp, count, end, f, /*plain=*/true, /*whole=*/true);
+  else if (plain)
+    tiles_of_row(sp, count, end, f, /*plain=*/true, /*whole=*/false);
+  else
+    tiles_of_row(sp, count, end, f, /*plain=*/false, /*whole=*/false);
 }
 
 typedef void (*tiles_fn)(const span* sp, int64_t count);
@@ -241,7 +312,9 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
       .dst_is_bf16 = c->dst_is_bf16,
       .clip = activation == CARNOT_KERNEL_ACTIVATION_RELU ||
               activation == CARNOT_KERNEL_ACTIVATION_CLIP,
-      .lo = v_set(activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.a : 0),
+      .lo = v_set(activation == CARNOT_KERNEL_ACTIVATION_RELU   ? 0
+                  : activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.a
+                                                                : -INFINITY),
       .hi = v_set(activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.b : INFINITY)};
   const int64_t fit = kRowBytes / (c->src_is_bf16 ? 2 : 4) / max_i64(1, c->r * c->w);
   const int64_t block = min_i64(64, max_i64(16, fit & ~INT64_C(15)));
