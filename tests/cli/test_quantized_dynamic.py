@@ -53,6 +53,7 @@ def test_range_quantization_gemm_scale_and_bias(
         (1, 40, 13, 11, 21, 3, 2, 1),
         (1, 70, 6, 9, 33, 1, 1, 1),
         (2, 3, 33, 35, 18, 7, 2, 1),  # a first layer
+        (1, 3, 48, 33, 20, 16, 16, 1),  # patches: more taps than a kernel takes
         (1, 40, 9, 7, 40, 3, 2, 40),  # depthwise
         (1, 34, 8, 8, 36, 3, 1, 2),
     ],
