@@ -174,16 +174,32 @@ CARNOT_INLINE bool takes_small(const carnot_int8_epilogue* e) {
   return e->is_small && (V_FMA_IS_FUSED || !e->is_twice);
 }
 
+// The range so far, in lanes. Without one nothing is loaded or stored.
+typedef struct range_lanes {
+  vf32 low, high;
+} range_lanes;
+
+CARNOT_INLINE range_lanes load_range(const float* range) {
+  return (range_lanes){range ? v_load(range) : v_zero(),
+                       range ? v_load(range + CARNOT_INT8_RANGE_LANES) : v_zero()};
+}
+
+CARNOT_INLINE void extend(range_lanes* r, vf32 v) {
+  r->low = v_min_to(v, r->low), r->high = v_max_to(v, r->high);
+}
+
+CARNOT_INLINE void store_range(range_lanes r, float* range) {
+  if (!range) return;
+  v_store(range, r.low), v_store(range + CARNOT_INT8_RANGE_LANES, r.high);
+}
+
 // Takes rows of |columns| floats into the range.
 CARNOT_INLINE void extend_range(float* range, const float* y, int64_t ld, int64_t rows,
                                 int64_t columns) {
-  vf32 low = v_load(range), high = v_load(range + CARNOT_INT8_RANGE_LANES);
+  range_lanes r = load_range(range);
   for (int64_t row = 0; row < rows; ++row, y += ld)
-    for (int64_t j = 0; j < columns; j += V_LANES) {
-      const vf32 v = v_load_upto(y + j, columns - j);
-      low = v_min_to(v, low), high = v_max_to(v, high);
-    }
-  v_store(range, low), v_store(range + CARNOT_INT8_RANGE_LANES, high);
+    for (int64_t j = 0; j < columns; j += V_LANES) extend(&r, v_load_upto(y + j, columns - j));
+  store_range(r, range);
 }
 
 // |rows| rows of |columns| <= 32 float32 results. |to| is a copy: stores of floats might change the
@@ -193,6 +209,9 @@ CARNOT_INLINE void store_float_rows(carnot_int8_epilogue to, float* dst, int64_t
                                     int64_t sum_ld) {
   const small_columns c = load_columns(&to, n, columns);
   const row_bounds bounds = bounds_of(&to);
+  const bool whole = columns % V_LANES == 0;
+  float* const range = whole && !bounds.later ? to.range : NULL;
+  range_lanes r = load_range(range);
   for (int64_t row = 0; row < rows; ++row) {
     CARNOT_UNROLL
     for (int i = 0; i < kSmallVectors; ++i) {
@@ -202,10 +221,12 @@ CARNOT_INLINE void store_float_rows(carnot_int8_epilogue to, float* dst, int64_t
       vf32 y = scaled_sums(&to, sum, c.scale[i], m + row, n + at, left);
       if (bounds.any) y = v_min_to(bounds.hi, v_max_to(bounds.lo, y));
       v_store_upto(dst + row * ld + at, y, left);
+      if (range) extend(&r, y);
     }
   }
+  store_range(r, range);
   if (bounds.later) CARNOT_KERNEL(activate_f32)(to.activation, to.a, to.b, dst, ld, rows, columns);
-  if (to.range) extend_range(to.range, dst, ld, rows, columns);
+  if (to.range && !range) extend_range(to.range, dst, ld, rows, columns);
 }
 
 CARNOT_INLINE void store_floats(const carnot_int8_epilogue* e, float* dst, int64_t ld, int64_t m,
