@@ -150,11 +150,12 @@ static carnot_status* sink_below_quantize(carnot_node* quantize) {
   carnot_value* shaped = quantize->inputs[0];
   carnot_node* reshape = shaped->producer;
   if (!is_reshape(reshape) || reshape->block != quantize->block || quantize->output_count != 3 ||
-      carnot_only_user(shaped) != quantize || !comes_from_anchor(reshape->inputs[0]))
+      carnot_only_user(shaped) != quantize || !comes_from_anchor(origin(reshape)))
     return NULL;
   carnot_node *made, *behind;
-  CARNOT_TRY(carnot_node_insert_before(quantize, quantize->op, quantize->name, &quantize->attrs,
-                                       &reshape->inputs[0], 1, 3, &made));
+  carnot_value* x = origin(reshape);
+  CARNOT_TRY(carnot_node_insert_before(quantize, quantize->op, quantize->name, &quantize->attrs, &x,
+                                       1, 3, &made));
   carnot_value* pair[2] = {made->outputs[0], reshape->inputs[1]};
   CARNOT_TRY(carnot_node_insert_before(quantize, CARNOT_OP_RESHAPE, reshape->name, &reshape->attrs,
                                        pair, 2, 1, &behind));

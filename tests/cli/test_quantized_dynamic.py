@@ -181,7 +181,8 @@ def test_a_reshape_between_gemm_and_activation(tmp_path: pathlib.Path) -> None:
     w = [numbers(np.int8, 40, 40) for _ in range(2)]
     y = dynamic_layer(m, m.node("DynamicQuantizeLinear", x, outputs=3), w[0], 2)
     y = m.node("Relu", m.node("Reshape", y, m.constant(np.array([2, 3, 40]))))
-    y = m.node("Reshape", y, m.constant(np.array([6, 40])))
+    for flat in ([1, 6, 40], [6, 40]):
+        y = m.node("Reshape", y, m.constant(np.array(flat)))
     z = dynamic_layer(m, m.node("DynamicQuantizeLinear", y, outputs=3), w[1], 2)
     (got,), tactics = m.run(tmp_path, {z: F}, LEVELS[-1])
     assert len([t for t in tactics if t != "view"]) == 2, tactics
