@@ -18,7 +18,8 @@ typedef struct carnot_header {
   uint32_t reserved;
   uint64_t file_bytes;
   carnot_section metadata, weights;
-  uint64_t hash;  // of all bytes before it
+  uint64_t metadata_bytes;  // when decompressed; those of the section: not compressed
+  uint64_t hash;            // of all bytes before it
 } carnot_header;
 
 #endif  // CARNOT_ENGINE_HEADER_H_

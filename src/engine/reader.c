@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "engine/codec.h"
+#include "engine/compress.h"
 #include "engine/engine.h"
 #include "engine/header.h"
 #include "engine/plugins.h"
@@ -32,6 +33,11 @@ static carnot_status* check_header(const void* data, size_t size, carnot_header*
                (unsigned long long)out->file_bytes, size);
   CARNOT_TRY(check_section(&out->metadata, size, "metadata"));
   CARNOT_TRY(check_section(&out->weights, size, "weights"));
+  // A byte makes at most 255.
+  CARNOT_CHECK(out->metadata_bytes / 256 <= out->metadata.bytes &&
+                   out->metadata_bytes >= out->metadata.bytes,
+               INVALID_MODEL, "the engine's metadata have %llu bytes for %llu compressed ones",
+               (unsigned long long)out->metadata_bytes, (unsigned long long)out->metadata.bytes);
   CARNOT_CHECK(out->weights.offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL,
                "the engine's weights are not aligned");
   return NULL;
@@ -119,6 +125,18 @@ static carnot_status* create(carnot_engine** out_engine) {
   return NULL;
 }
 
+static carnot_status* decode(const carnot_header* header, const void* metadata,
+                             carnot_plan** out_plan) {
+  const size_t stored = header->metadata.bytes, size = header->metadata_bytes;
+  if (stored == size) return carnot_plan_decode(metadata, size, out_plan);
+  void* memory;
+  CARNOT_TRY(carnot_calloc(size, 1, "decompressed metadata", &memory));
+  carnot_status* status = carnot_decompress(metadata, stored, memory, size);
+  if (!status) status = carnot_plan_decode(memory, size, out_plan);
+  free(memory);
+  return status;
+}
+
 // Reads the engine at |data|, which stays where it is.
 static carnot_status* read_engine(carnot_engine* engine, const void* data, size_t size) {
   carnot_header header;
@@ -127,7 +145,7 @@ static carnot_status* read_engine(carnot_engine* engine, const void* data, size_
   const void* metadata = base + header.metadata.offset;
   CARNOT_CHECK(carnot_hash(metadata, header.metadata.bytes, 0) == header.metadata.hash,
                INVALID_MODEL, "the engine's metadata are damaged: their checksum is wrong");
-  CARNOT_TRY(carnot_plan_decode(metadata, header.metadata.bytes, &engine->plan));
+  CARNOT_TRY(decode(&header, metadata, &engine->plan));
   engine->file_bytes = size;
   CARNOT_TRY(place_blobs(engine->plan, &header, base));
   return finish(engine);

@@ -3,12 +3,13 @@
 
 #include "base/hash.h"
 #include "engine/codec.h"
+#include "engine/compress.h"
 #include "engine/engine.h"
 #include "engine/header.h"
 
 typedef struct image {
   carnot_header header;
-  void* metadata;
+  void *metadata, *packed;  // |packed|: the metadata and the inspector's text, or NULL
   carnot_piece* pieces;
   size_t piece_count;
   uint64_t bytes;
@@ -59,48 +60,83 @@ static void add_piece(image* out, const void* data, size_t size) {
   out->bytes += size;
 }
 
+// The metadata and the text behind them, compressed, to out->packed, where that makes them smaller.
+static carnot_status* compress(const void* metadata, size_t bytes, const char* text,
+                               size_t text_bytes, image* out, size_t* out_bytes) {
+  void *table, *packed;
+  *out_bytes = bytes + text_bytes;
+  if (*out_bytes >= UINT32_MAX) return NULL;
+  CARNOT_TRY(carnot_calloc(CARNOT_COMPRESS_TABLE, sizeof(uint32_t), "a table", &table));
+  carnot_status* status =
+      carnot_calloc(carnot_compress_bound(bytes) + carnot_compress_bound(text_bytes), 1,
+                    "compressed metadata", &packed);
+  if (!status) {
+    size_t size = carnot_compress(metadata, bytes, table, packed);
+    size += carnot_compress(text, text_bytes, table, (char*)packed + size);
+    if (size < *out_bytes)
+      out->packed = packed, *out_bytes = size;
+    else
+      free(packed);
+  }
+  free(table);
+  return status;
+}
+
+// Places the header, the metadata and the text.
+static carnot_status* add_metadata(carnot_plan* plan, uint64_t weight_bytes, image* out) {
+  size_t metadata_bytes, stored;
+  CARNOT_TRY(carnot_plan_encode(plan, &out->metadata, &metadata_bytes));
+  const char* text = plan->inspector ? plan->inspector : "";
+  const size_t text_bytes = strlen(text);
+  CARNOT_TRY(compress(out->metadata, metadata_bytes, text, text_bytes, out, &stored));
+  const size_t weights_at = carnot_align_up(sizeof(carnot_header) + stored, CARNOT_PAGE_BYTES);
+  const uint64_t hash = out->packed
+                            ? carnot_hash(out->packed, stored, 0)
+                            : carnot_hash_pair(out->metadata, metadata_bytes, text, text_bytes, 0);
+  out->header = (carnot_header){.magic = CARNOT_ENGINE_MAGIC,
+                                .version = CARNOT_ENGINE_VERSION,
+                                .file_bytes = weights_at + weight_bytes,
+                                .metadata = {sizeof(carnot_header), stored, hash},
+                                .weights = {weights_at, weight_bytes, 0},
+                                .metadata_bytes = metadata_bytes + text_bytes};
+  out->header.hash = carnot_hash(&out->header, offsetof(carnot_header, hash), 0);
+  add_piece(out, &out->header, sizeof(out->header));
+  if (out->packed) {
+    add_piece(out, out->packed, stored);
+  } else {
+    add_piece(out, out->metadata, metadata_bytes);
+    add_piece(out, text, text_bytes);
+  }
+  add_piece(out, kZeros, weights_at - out->bytes);
+  return NULL;
+}
+
+static void free_image(image* out) {
+  free(out->metadata);
+  free(out->packed);
+  free(out->pieces);
+}
+
 // The pieces point into |out|, which stays where it is.
 static carnot_status* make_image(carnot_plan* plan, image* out) {
   *out = (image){0};
   uint64_t weight_bytes;
-  CARNOT_TRY(place_blobs(plan, &weight_bytes));
-  void* metadata;
-  size_t metadata_bytes;
-  CARNOT_TRY(carnot_plan_encode(plan, &metadata, &metadata_bytes));
-  const char* text = plan->inspector ? plan->inspector : "";
-  const size_t text_bytes = strlen(text), all_bytes = metadata_bytes + text_bytes;
-  size_t weights_at = carnot_align_up(sizeof(carnot_header) + all_bytes, CARNOT_PAGE_BYTES);
-  carnot_header header = {.magic = CARNOT_ENGINE_MAGIC, .version = CARNOT_ENGINE_VERSION};
-  header.file_bytes = weights_at + weight_bytes;
-  header.metadata = (carnot_section){
-      sizeof(header), all_bytes, carnot_hash_pair(metadata, metadata_bytes, text, text_bytes, 0)};
-  header.weights = (carnot_section){weights_at, weight_bytes, 0};
-  header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
-  out->header = header;
-  out->metadata = metadata;
   void* pieces;
-  carnot_status* status =
-      carnot_calloc(plan->blob_count * 2 + 5, sizeof(carnot_piece), "the engine's parts", &pieces);
+  CARNOT_TRY(place_blobs(plan, &weight_bytes));
+  CARNOT_TRY(
+      carnot_calloc(plan->blob_count * 2 + 5, sizeof(carnot_piece), "the engine's parts", &pieces));
+  out->pieces = pieces;
+  carnot_status* status = add_metadata(plan, weight_bytes, out);
   if (status) {
-    free(metadata);
+    free_image(out);
     return status;
   }
-  out->pieces = pieces;
-  add_piece(out, &out->header, sizeof(out->header));
-  add_piece(out, metadata, metadata_bytes);
-  add_piece(out, text, text_bytes);
-  add_piece(out, kZeros, weights_at - out->bytes);
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const carnot_plan_blob* blob = &plan->blobs[i];
     add_piece(out, blob->tensor.data, blob->bytes);
     add_piece(out, kZeros, carnot_align_up(blob->bytes, CARNOT_BLOB_ALIGNMENT) - blob->bytes);
   }
   return NULL;
-}
-
-static void free_image(image* out) {
-  free(out->metadata);
-  free(out->pieces);
 }
 
 carnot_status* carnot_plan_write_file(carnot_plan* plan, const char* path) {

@@ -28,8 +28,9 @@ carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, ca
 carnot_status* carnot_fuse_byte_ends(const carnot_pass_options* options, carnot_node* node,
                                      carnot_node** out_region) CARNOT_MUST_USE;
 
-// Fuses |gemm|, a MatMulInteger or ConvInteger, with the operators that scale its sums, the bias
-// and the ReLU behind them, and the dynamic quantization before it where nothing else reads that.
+// Fuses |gemm|, a MatMulInteger or ConvInteger, with the operators that scale its sums, the bias,
+// residual, activation and dynamic quantization behind them, and the dynamic quantization before it
+// where nothing else reads that.
 // The graph stays as it was when no kernel takes them.
 carnot_status* carnot_fuse_dynamic(const carnot_pass_options* options,
                                    carnot_node* gemm) CARNOT_MUST_USE;

@@ -1,7 +1,8 @@
 // Sinks reshapes of GEMM results through element-wise readers:
 //   reshape(gemm(x)) + r  ->  reshape(gemm(x) + reshape(r))
-// so that bias, activation and residual fuse into the epilogue. Exporters flatten [B,S,N] to
-// [B*S,N] before the GEMM and reshape its result.
+// so that bias, activation and residual fuse into the epilogue, and through the dynamic
+// quantization that reads it. Exporters flatten [B,S,N] to [B*S,N] before the GEMM and reshape its
+// result.
 #include "pass/pass.h"
 
 enum { kMostSteps = 16 };
@@ -12,8 +13,10 @@ static bool is_reshape(const carnot_node* node) { return node && node->op == CAR
 static bool comes_from_anchor(const carnot_value* value) {
   for (int i = 0; i < kMostSteps && value->producer; i++) {
     const carnot_node* node = value->producer;
-    if (node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM) return true;
-    if (carnot_node_fn(node) == CARNOT_FN_COUNT) return false;
+    if (node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM ||
+        node->op == CARNOT_OP_MATMUL_INTEGER)
+      return true;
+    if (carnot_node_fn(node) == CARNOT_FN_COUNT && node->op != CARNOT_OP_CAST) return false;
     const carnot_value* next = NULL;
     for (int k = 0; k < node->input_count && !next; k++)
       if (node->inputs[k] && !node->inputs[k]->constant &&
@@ -142,10 +145,33 @@ static carnot_status* sink(carnot_node* node, carnot_node* reshape) {
   return NULL;
 }
 
+// A dynamic quantization is the same before a reshape and behind it.
+static carnot_status* sink_below_quantize(carnot_node* quantize) {
+  carnot_value* shaped = quantize->inputs[0];
+  carnot_node* reshape = shaped->producer;
+  if (!is_reshape(reshape) || reshape->block != quantize->block || quantize->output_count != 3 ||
+      carnot_only_user(shaped) != quantize || !comes_from_anchor(origin(reshape)))
+    return NULL;
+  carnot_node *made, *behind;
+  carnot_value* x = origin(reshape);
+  CARNOT_TRY(carnot_node_insert_before(quantize, quantize->op, quantize->name, &quantize->attrs, &x,
+                                       1, 3, &made));
+  carnot_value* pair[2] = {made->outputs[0], reshape->inputs[1]};
+  CARNOT_TRY(carnot_node_insert_before(quantize, CARNOT_OP_RESHAPE, reshape->name, &reshape->attrs,
+                                       pair, 2, 1, &behind));
+  made->precision = quantize->precision;
+  carnot_value_replace(quantize->outputs[0], behind->outputs[0]);
+  for (int i = 1; i < 3; i++) carnot_value_replace(quantize->outputs[i], made->outputs[i]);
+  carnot_node_absorb(made, quantize);
+  carnot_node_remove(quantize);
+  return NULL;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
+    if (node->op == CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR) CARNOT_TRY(sink_below_quantize(node));
     if (carnot_node_fn(node) == CARNOT_FN_COUNT || !carnot_is_ranked(node->outputs[0])) continue;
     carnot_node* reshape = reshape_above(node);
     if (reshape) CARNOT_TRY(sink(node, reshape));

@@ -1,4 +1,4 @@
-"""Dynamic quantization is one step with its GEMM, equal to the bit to the steps it replaces."""
+"""Dynamic quantization is one step with the GEMM before or behind it, equal to the bit to the steps it replaces."""
 
 import pathlib
 
@@ -53,6 +53,7 @@ def test_range_quantization_gemm_scale_and_bias(
         (1, 40, 13, 11, 21, 3, 2, 1),
         (1, 70, 6, 9, 33, 1, 1, 1),
         (2, 3, 33, 35, 18, 7, 2, 1),  # a first layer
+        (1, 3, 48, 33, 20, 16, 16, 1),  # patches: more taps than a kernel takes
         (1, 40, 9, 7, 40, 3, 2, 40),  # depthwise
         (1, 34, 8, 8, 36, 3, 1, 2),
     ],
@@ -110,3 +111,80 @@ def test_sums_that_meet_another_operator_keep_their_steps(tmp_path: pathlib.Path
     m.nodes[-1].op_type = "Add"  # the scale is added
     (got,), tactics = m.run(tmp_path, results, LEVELS[-1])
     assert not any(t.startswith(TACTIC) for t in tactics) and np.isfinite(got).all()
+
+
+def dynamic_layer(m: Model, quantized: tuple, w: np.ndarray, rank: int) -> str:
+    """A GEMM, or a 3x3 convolution where |rank| is 4, of what |quantized| names, with its scales and a bias."""
+    q, scale, zero = quantized
+    channels = (w.shape[0], 1, 1) if rank == 4 else (w.shape[1],)
+    if rank == 4:
+        y = m.node("ConvInteger", q, m.constant(w), zero, pads=[1] * 4)
+    else:
+        y = m.node("MatMulInteger", q, m.constant(w), zero)
+    scales = m.node("Mul", scale, m.constant((RNG.random(channels) * 0.01 + 0.001).astype(F)))
+    y = m.node("Mul", m.node("Cast", y, to=1), scales)
+    return m.node("Add", y, m.constant(RNG.standard_normal(channels).astype(F)))
+
+
+@pytest.mark.parametrize("isa", LEVELS_AND_TILES)
+@pytest.mark.parametrize("shape", [(7, 37, 19), (2, 70, 96), (2, 40, 9, 7), (1, 66, 24, 13)])
+@pytest.mark.parametrize("activation", ["Relu", "Gelu", None])
+@pytest.mark.parametrize("added", [False, True])
+def test_residual_activation_and_quantization_of_the_result(
+    tmp_path: pathlib.Path, isa: str, shape: tuple, activation: str | None, added: bool
+) -> None:
+    """Two layers: the first adds its input, activates and quantizes; its float32 result is read once more, or not."""
+    rank, depth = len(shape), shape[1] if len(shape) == 4 else shape[-1]
+    m = Model()
+    x = m.input("x", (RNG.standard_normal(shape) * 3 - 1).astype(F))
+    w = [numbers(np.int8, *(depth, depth) + (3, 3) * (rank == 4)) for _ in range(2)]
+    y = m.node("Add", dynamic_layer(m, m.node("DynamicQuantizeLinear", x, outputs=3), w[0], rank), x)
+    if activation:
+        y = m.node(activation, y)
+    z = dynamic_layer(m, m.node("DynamicQuantizeLinear", y, outputs=3), w[1], rank)
+    if added:
+        z = m.node("Add", z, y)
+    (got,), tactics = m.run(tmp_path, {z: F}, isa)
+    kind = "dynamic_conv" if rank == 4 else "dynamic_gemm"
+    assert sum(is_tactic(t, kind, isa) for t in tactics) == 2, tactics
+    assert all("reformat" in t or is_tactic(t, kind, isa) for t in tactics), tactics
+    (steps,), apart = m.run(tmp_path, {z: F}, isa, "--disablePasses=form_fusion_regions")
+    assert len(apart) > 2 + len(tactics)
+    if activation != "Gelu":  # rounds as the kernel of its step does
+        assert np.array_equal(got, steps)
+    (want,) = exact_session(tmp_path / "m.onnx", F).run(None, {"x": m.inputs["x"]})
+    # One value may be rounded to the next integer where GELU differs in the last bit.
+    step = 0.011 * 127 * np.abs(want).max() / 100 if activation == "Gelu" else 0
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max() + step
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_gemms_of_equal_scales_are_each_one_step(tmp_path: pathlib.Path, isa: str) -> None:
+    """The product of equal scales is left once; each GEMM takes it in."""
+    m = Model()
+    quantized = m.node("DynamicQuantizeLinear", m.input("x", RNG.standard_normal((5, 64)).astype(F)), outputs=3)
+    w, results = numbers(np.int8, 64, 33), {}
+    w_scale = m.constant(np.float32(0.01))
+    for reader in range(3):
+        y = m.node("MatMulInteger", quantized[0], m.constant(np.roll(w, reader, axis=-1)), quantized[2])
+        results[m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", quantized[1], w_scale))] = F
+    got, tactics = m.run(tmp_path, results, isa)
+    level = isa.replace("vnni", "")
+    assert tactics == [f"cpu_dynamic_quantize_f32_{level}"] + [TACTIC + level] * 3
+    assert all(np.array_equal(y, np.roll(got[0], reader, axis=-1)) for reader, y in enumerate(got))
+
+
+def test_a_reshape_between_gemm_and_activation(tmp_path: pathlib.Path) -> None:
+    """As ONNX Runtime's optimizer flattens MatMul and Add to Gemm."""
+    m = Model()
+    x = m.input("x", RNG.standard_normal((6, 40)).astype(F))
+    w = [numbers(np.int8, 40, 40) for _ in range(2)]
+    y = dynamic_layer(m, m.node("DynamicQuantizeLinear", x, outputs=3), w[0], 2)
+    y = m.node("Relu", m.node("Reshape", y, m.constant(np.array([2, 3, 40]))))
+    for flat in ([1, 6, 40], [6, 40]):
+        y = m.node("Reshape", y, m.constant(np.array(flat)))
+    z = dynamic_layer(m, m.node("DynamicQuantizeLinear", y, outputs=3), w[1], 2)
+    (got,), tactics = m.run(tmp_path, {z: F}, LEVELS[-1])
+    assert len([t for t in tactics if t != "view"]) == 2, tactics
+    (steps,), _ = m.run(tmp_path, {z: F}, LEVELS[-1], "--disablePasses=form_fusion_regions")
+    assert np.array_equal(got, steps)

@@ -205,3 +205,34 @@ def test_wrong_numbers_of_scales_end_with_an_error(tmp_path: pathlib.Path, op: s
     y = m.node(op, m.input("x", x), m.constant(np.ones(5, F)), m.constant(np.zeros(5, np.uint8)), axis=1)
     with pytest.raises(AssertionError, match="scale has 5 elements; dimension 1 of x is 6"):
         m.run(tmp_path, {y: np.float32 if op[0] == "D" else np.uint8}, LEVELS_AND_TILES[-1])
+
+
+@pytest.mark.parametrize("isa", LEVELS_AND_TILES)
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_bias_behind_a_quantized_product(
+    tmp_path: pathlib.Path, isa: str, residual: bool, relu: bool, quantized: bool
+) -> None:
+    """As onnxruntime.quantization writes MatMul and Add as QLinearMatMul, DequantizeLinear and Add: one step."""
+    m = Model()
+    x, w, bias = numbers(np.uint8, 35, 70), numbers(np.int8, 70, 37), RNG.standard_normal(37).astype(F)
+    scales = [F(0.031), F(0.0047), F(0.27), F(0.19)]
+    zero = m.constant(np.uint8(121))
+    product = [m.constant(v) for v in (scales[0], np.uint8(9), w, scales[1], np.int8(0), scales[2])]
+    y = m.node("QLinearMatMul", m.input("x", x), *product, zero)
+    y = m.node("Add", m.node("DequantizeLinear", y, m.constant(scales[2]), zero), m.constant(bias))
+    sums = ((x.astype(np.int32) - 9) @ w.astype(np.int32)).astype(F)
+    scale = F(float(scales[0]) * float(scales[1]) / float(scales[2]))
+    want = np.clip(np.rint(sums * scale), -121, 255 - 121).astype(F) * scales[2] + bias
+    if residual:
+        r = RNG.standard_normal((35, 37)).astype(F)
+        y, want = m.node("Add", y, m.input("r", r)), want + r
+    if relu:
+        y, want = m.node("Relu", y), np.maximum(want, 0)
+    if quantized:
+        y = m.quantize(y, scales[3], np.uint8(30))
+        want = np.clip(np.rint(want / scales[3]) + 30, 0, 255).astype(np.uint8)
+    (got,), tactics = m.run(tmp_path, {y: np.uint8 if quantized else F}, isa)
+    assert len(tactics) == 1 and is_tactic(tactics[0], "gemm", isa), tactics
+    assert np.array_equal(got, want)

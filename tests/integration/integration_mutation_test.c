@@ -38,22 +38,26 @@ static void check_in(carnot_graph* g, int rounds, uint32_t seed, carnot_dtype ha
   config.refit = seed % 2;
   config.typing.f16 = half == CARNOT_DTYPE_F16;
   config.typing.bf16 = half == CARNOT_DTYPE_BF16;
-  void* bytes;
-  size_t size;
-  net_bytes(g, &config, &bytes, &size);
-  uint8_t* copy = malloc(size);
+  // With compressed metadata, as it is written, and with plain ones, whose bytes mean something.
+  void* forms[2];
+  size_t sizes[2];
+  net_bytes(g, &config, &forms[0], &sizes[0]);
+  net_bytes(g, &config, &forms[1], &sizes[1]);
+  mutation_decompress(&forms[1], &sizes[1]);
+  uint8_t* copy = malloc(sizes[1]);
   uint32_t state = seed * 2654435761u | 1;
   int accepted = 0;
   for (int i = 0; i < rounds; i++) {
-    memcpy(copy, bytes, size);
-    mutate(copy, size, &state);
-    size_t length = next(&state) % 12 ? size : next(&state) % size;
+    const int form = i % 8 != 0;
+    memcpy(copy, forms[form], sizes[form]);
+    mutate(copy, sizes[form], &state);
+    size_t length = next(&state) % 12 ? sizes[form] : next(&state) % sizes[form];
     if (next(&state) % 64) mutation_fix_hashes(copy, length);
     accepted += mutation_try(copy, length);
   }
   print_message("%d of %d mutated engines ran\n", accepted, rounds);
   free(copy);
-  free(bytes);
+  free(forms[0]), free(forms[1]);
   carnot_graph_destroy(g);
 }
 

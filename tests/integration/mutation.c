@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "engine/compress.h"
 #include "engine/header.h"
 #include "run/context.h"
 
@@ -20,6 +21,27 @@ void mutation_fix_hashes(uint8_t* data, size_t size) {
   header.file_bytes = size;
   header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
   memcpy(data, &header, sizeof(header));
+}
+
+void mutation_decompress(void** data, size_t* size) {
+  carnot_header header;
+  memcpy(&header, *data, sizeof(header));
+  const carnot_section metadata = header.metadata, weights = header.weights;
+  const size_t bytes = header.metadata_bytes,
+               begin = (sizeof(header) + bytes + CARNOT_PAGE_BYTES - 1) / CARNOT_PAGE_BYTES *
+                       CARNOT_PAGE_BYTES;
+  if (metadata.bytes == bytes) return;
+  uint8_t* plain = calloc(1, begin + weights.bytes);
+  const uint8_t* packed = *data;
+  carnot_status_free(
+      carnot_decompress(packed + metadata.offset, metadata.bytes, plain + sizeof(header), bytes));
+  memcpy(plain + begin, packed + weights.offset, weights.bytes);
+  header.metadata = (carnot_section){sizeof(header), bytes, 0};
+  header.weights.offset = begin;
+  memcpy(plain, &header, sizeof(header));
+  free(*data);
+  *data = plain, *size = begin + weights.bytes;
+  mutation_fix_hashes(plain, *size);
 }
 
 static bool is_late(void* user) {

@@ -8,6 +8,8 @@
 
 // Corrects the header's checksums and length, so that changes after them reach the reader.
 void mutation_fix_hashes(uint8_t* data, size_t size);
+// Replaces an engine in memory of malloc by one with plain metadata.
+void mutation_decompress(void** data, size_t* size);
 // Loads, makes a context with little memory, sets every input to small numbers and runs, with a
 // limit on time. True when the run was without error. Sizes that a tensor would need are bounded by
 // 1 MiB.

@@ -106,6 +106,22 @@ static void handle_dynamic_matmul(onnx_import* n) {
                   onnx_in(n, 3), onnx_in(n, 4));
 }
 
+// QGemm with alpha 1 and a row of C as dequantize, MatMul, add, quantize.
+static void plain_gemm(onnx_import* n, carnot_value* a, carnot_value* b, carnot_value* c) {
+  carnot_value *a_scale = onnx_need(n, 1), *b_scale = onnx_need(n, 4);
+  carnot_value* y =
+      import_op(&n->node, CARNOT_OP_MATMUL, NULL, 2, dequantize(n, a, a_scale, onnx_in(n, 2)),
+                dequantize(n, b, b_scale, onnx_in(n, 5)));
+  if (c) {
+    carnot_attrs attrs = {0};
+    carnot_attrs_set_int(&attrs, n->node.arena, "axis", 0);
+    carnot_value* scale = import_binary(&n->node, CARNOT_FN_MUL, a_scale, b_scale);
+    carnot_value* bias = import_op(&n->node, CARNOT_OP_DEQUANTIZE_LINEAR, &attrs, 2, c, scale);
+    y = import_binary(&n->node, CARNOT_FN_ADD, y, bias);
+  }
+  n->outputs[0] = quantize(n, y, onnx_in(n, 7), onnx_in(n, 8), onnx_need(n, 0));
+}
+
 // A, scale, zero; B, scale, zero; C of int32; scale, zero: alpha * A' * B' + C in units of the
 // product of the scales, quantized where the last scale is given.
 static void handle_gemm(onnx_import* n) {
@@ -113,6 +129,11 @@ static void handle_gemm(onnx_import* n) {
   carnot_value *a = onnx_need(n, 0), *b = onnx_need(n, 3), *a_scale = onnx_need(n, 1);
   if (onnx_attr_int(n, "transA", 0)) a = import_transpose(&n->node, a, turn, 2);
   if (onnx_attr_int(n, "transB", 0)) b = import_transpose(&n->node, b, turn, 2);
+  carnot_value* c = onnx_in(n, 6);
+  if (onnx_in(n, 7) && onnx_attr_float(n, "alpha", 1) == 1 && (!c || c->type.rank == 1)) {
+    plain_gemm(n, a, b, c);
+    return;
+  }
   carnot_value* sum =
       import_op(&n->node, CARNOT_OP_MATMUL_INTEGER, NULL, 4, a, b, onnx_in(n, 2), onnx_in(n, 5));
   if (onnx_in(n, 6)) sum = import_binary(&n->node, CARNOT_FN_ADD, sum, onnx_in(n, 6));

@@ -1,8 +1,6 @@
 // Reads GEMMs and convolutions whose activations are quantized in the run.
 #include "tactic/problem/dynamic_gemm.h"
 
-#include "tactic/problem/epilogue.h"
-
 static const carnot_plan_node* node_of(const carnot_region* region, carnot_op op) {
   for (uint32_t n = 0; n < region->node_count; n++)
     if (region->nodes[n].op == op) return &region->nodes[n];
@@ -71,39 +69,68 @@ static const char* read_scales(const carnot_problem* problem, uint32_t local, ch
              : "the operand's scale is not one float32 number";
 }
 
-// The result of |end| after the bias and ReLU behind it, if they are there.
-static const char* read_end(const carnot_problem* problem, const carnot_plan_node* end,
-                            channels columns, uint32_t nodes, carnot_dynamic_gemm* out) {
+// The outputs of the region are |y|, where it is read, and the results of |quantize|, if any.
+static const char* read_outputs(const carnot_region* r, uint32_t y,
+                                const carnot_plan_node* quantize, carnot_dynamic_gemm* out) {
+  out->writes_y = r->output_count && r->outputs[0] == y;
+  out->quantizes_y = quantize != NULL;
+  uint32_t count = out->writes_y;
+  for (uint32_t i = 0; quantize && i < quantize->output_count; i++, count++)
+    if (count >= r->output_count || r->outputs[count] != quantize->outputs[i])
+      return "not all results of the quantization are wanted";
+  return count && count == r->output_count ? NULL : "an inner value is read outside the region";
+}
+
+// What follows node |scaled|, the last one before bias, residual, activation and quantization.
+static const char* read_end(const carnot_problem* problem, uint32_t scaled, channels columns,
+                            carnot_dynamic_gemm* out) {
   const carnot_region* r = problem->region;
-  uint32_t bias;
-  const carnot_plan_node *sum = reader_of(r, end->outputs[0], CARNOT_FN_ADD, &bias), *relu = NULL;
-  if (sum) {
-    if (!is_known_row(problem, bias, columns) ||
-        carnot_tensor_count(problem->inputs[bias].tensor) != columns.count)
-      return "what is added is no known number for each column";
-    out->bias = bias;
-    end = sum;
-  }
-  for (uint32_t n = 0; n < r->node_count; n++)
-    if (r->nodes[n].inputs[0] == end->outputs[0] &&
-        carnot_epilogue_activation_of(&r->nodes[n]).kind == CARNOT_FUSED_RELU)
-      relu = &r->nodes[n];
-  out->has_relu = relu != NULL;
-  nodes += (sum != NULL) + (relu != NULL);
-  return r->node_count == nodes && r->outputs[0] == (relu ? relu : end)->outputs[0]
-             ? NULL
-             : "the region holds other operators";
+  const carnot_epilogue_mask mask = {.biases = CARNOT_EPILOGUE_ONE_BIAS,
+                                     .residual = true,
+                                     .activations = (1u << CARNOT_FUSED_COUNT) - 1};
+  carnot_operand_facts facts[CARNOT_EPILOGUE_MAX_INPUTS];
+  carnot_epilogue end;
+  const char* why = carnot_epilogue_facts_of_problem(problem, CARNOT_DTYPE_F32, columns.axis,
+                                                     columns.count, facts);
+  if (why) return why;
+  carnot_epilogue_match(r, scaled, CARNOT_PLAN_NONE, facts, problem->input_count, &mask, &end);
+  out->bias = carnot_epilogue_bias(&end);
+  out->residual = end.residual;
+  out->activation = end.activation;
+  const carnot_plan_node* quantize = end.rest < r->node_count ? &r->nodes[end.rest] : NULL;
+  if (quantize &&
+      (quantize->op != CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR || quantize->inputs[0] != end.acc ||
+       quantize->output_count != 3 || end.rest + 1 != r->node_count))
+    return "the region holds other operators";
+  return read_outputs(r, end.acc, quantize, out);
+}
+
+// The node that quantizes the activations of |gemm| in the region; NULL: none.
+static const carnot_plan_node* quantize_of(const carnot_region* region,
+                                           const carnot_plan_node* gemm) {
+  const carnot_plan_node* node = gemm ? producer_of(region, gemm->inputs[0]) : NULL;
+  return node && node->op == CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR ? node : NULL;
 }
 
 const char* carnot_dynamic_gemm_read(const carnot_problem* problem, carnot_op op,
                                      carnot_dynamic_gemm* out) {
   const carnot_region* r = problem->region;
   const carnot_plan_node *gemm = node_of(r, op), *cast = node_of(r, CARNOT_OP_CAST),
-                         *quantize = node_of(r, CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR);
+                         *quantize = quantize_of(r, gemm);
   const uint32_t none = CARNOT_PLAN_NONE;
-  *out = (carnot_dynamic_gemm){quantize != NULL, none, none, none, none, none, none, none, false};
-  if (!gemm || !cast || r->node_count < 4 || r->output_count != 1) return "";
-  if (cast->inputs[0] != gemm->outputs[0] || problem->outputs[0].format.dtype != CARNOT_DTYPE_F32)
+  *out = (carnot_dynamic_gemm){.quantizes = quantize != NULL,
+                               .x = none,
+                               .x_scale = none,
+                               .x_zero = none,
+                               .weights = none,
+                               .w_zero = none,
+                               .w_scale = none,
+                               .bias = none,
+                               .residual = none};
+  if (!gemm || !cast || r->node_count < 4) return "";
+  const carnot_op_row* row = carnot_op_get(cast->op);
+  if (cast->inputs[0] != gemm->outputs[0] ||
+      carnot_attr_int(row, &cast->attrs, "to") != CARNOT_DTYPE_F32)
     return "the sums do not become float32";
   out->x = quantize ? quantize->inputs[0] : gemm->inputs[0];
   out->weights = operand(gemm, 1);
@@ -122,7 +149,9 @@ const char* carnot_dynamic_gemm_read(const carnot_problem* problem, carnot_op op
   const channels columns = {w->dims[is_conv ? 0 : 1], is_conv ? w->rank - 1 : 1};
   uint32_t scales;
   const carnot_plan_node* scaled = reader_of(r, cast->outputs[0], CARNOT_FN_MUL, &scales);
+  const uint32_t at = scaled ? (uint32_t)(scaled - r->nodes) : 0;
   if (!scaled) return "the sums are not scaled";
+  if (at != 3 + (quantize != NULL)) return "the region holds other operators";
   const char* why = read_scales(problem, scales, columns, quantize, out);
-  return why ? why : read_end(problem, scaled, columns, 4 + (quantize != NULL), out);
+  return why ? why : read_end(problem, at, columns, out);
 }

@@ -94,8 +94,10 @@ static bool take_addition(reader* r, const carnot_plan_node* node) {
   if (operand.value == CARNOT_PLAN_NONE) return false;
   if (other < input_count && (r->facts[other] & CARNOT_FACT_CHANNEL) &&
       (r->facts[other] & CARNOT_FACT_KNOWN)) {
-    if (r->out->bias != CARNOT_PLAN_NONE || has_residual || r->out->is_twice) return false;
-    r->out->bias = other;
+    const bool is_float = r->problem->inputs[other].format.dtype == CARNOT_DTYPE_F32;
+    uint32_t* place = r->out->is_twice ? &r->out->offset : &r->out->bias;
+    if (*place != CARNOT_PLAN_NONE || has_residual || (r->out->is_twice && !is_float)) return false;
+    *place = other;
     return true;
   }
   if (has_residual || !(r->facts[operand.value] & CARNOT_FACT_FULL)) return false;
@@ -216,6 +218,7 @@ const char* carnot_quantized_read(const carnot_problem* problem, int channel_axi
                                    .weights = none,
                                    .residual = none,
                                    .bias = CARNOT_PLAN_NONE,
+                                   .offset = CARNOT_PLAN_NONE,
                                    .inner_scale = CARNOT_PLAN_NONE,
                                    .inner_zero = CARNOT_PLAN_NONE,
                                    .y_scale = CARNOT_PLAN_NONE,

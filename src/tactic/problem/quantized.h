@@ -47,8 +47,9 @@ typedef struct carnot_quantized_region {
   const carnot_plan_node* node;  // the anchor, borrowed from the region
   uint32_t anchor;               // its index
   carnot_quantized_operand x, weights, residual;
-  uint32_t bias;   // input of the step: one number a channel of the result; NONE
-  bool has_casts;  // it computes in half precision
+  uint32_t bias;    // input of the step: one number a channel of the result; NONE
+  uint32_t offset;  // likewise of float32, added behind the inner quantization; NONE
+  bool has_casts;   // it computes in half precision
   carnot_epilogue_activation activation;
   bool is_twice;                     // there is an inner quantization
   uint32_t inner_scale, inner_zero;  // inputs of the step; inner_zero NONE: 0

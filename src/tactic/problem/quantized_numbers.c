@@ -112,7 +112,8 @@ const char* carnot_quantized_read_numbers(const carnot_problem* problem,
     const carnot_epilogue_activation none = {.kind = CARNOT_FUSED_NONE};
     // Behind an inner quantization and a residual of bytes nothing is NaN, and a bound may follow
     // the rounding.
-    const bool twice = region->is_twice && is_bound && !float_residual;
+    const bool twice =
+        region->is_twice && is_bound && !float_residual && region->offset == CARNOT_PLAN_NONE;
     read_bounds(out->is_real_path && !twice ? &none : a, dtype, out->y_scale, out->y_zero,
                 &out->low, &out->high);
   }

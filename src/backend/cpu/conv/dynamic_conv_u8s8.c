@@ -1,5 +1,5 @@
 // Convolution by constant int8 weights of activations that the run quantizes: range, quantization,
-// sums in INT32, scale, bias and ReLU in one step.
+// sums in INT32, scale, bias, residual, activation and the quantization of the result in one step.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/conv/integer_conv.h"
 #include "backend/cpu/quantize/dynamic_operands.h"
@@ -23,16 +23,16 @@ static const char* read_problem(const carnot_problem* problem, carnot_dynamic_ge
   *out = (dynamic_params){.operands = {0}};
   why = carnot_integer_conv_read(problem, conv_of(problem->region), view->x, view->weights,
                                  view->w_zero, &out->conv, reason, size);
-  return why ? why : carnot_dynamic_operands_read(problem, view, &out->operands, reason, size);
+  return why ? why
+             : carnot_dynamic_operands_read(problem, view, out->conv.window.rank + 1,
+                                            &out->operands, reason, size);
 }
 
 static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_dynamic_gemm view;
   dynamic_params p;
   const char* why = read_problem(problem, &view, &p, reason, size);
-  if (!why)
-    problem->inputs[view.x].format.layout = problem->outputs[0].format.layout =
-        CARNOT_LAYOUT_CHANNELS_LAST;
+  if (!why) carnot_dynamic_operands_set_layouts(problem, &view, CARNOT_LAYOUT_CHANNELS_LAST);
   return why;
 }
 
@@ -80,11 +80,11 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
   const dynamic_params* p = step->params;
   dynamic_state* s = memory;
   const carnot_operand *x = &inputs[p->operands.x], *y = &outputs[0];
-  CARNOT_TRY(
-      carnot_dynamic_operands_configure(&p->operands, inputs, y, p->conv.filters, &s->places));
   CARNOT_CHECK(!p->operands.quantizes || is_packed_channels_last(x), INVALID_MODEL,
                "the input is not contiguous");
   CARNOT_TRY(carnot_integer_conv_configure(&p->conv, step, x, y, &s->conv));
+  CARNOT_TRY(carnot_dynamic_operands_configure(&p->operands, inputs, outputs, p->conv.filters,
+                                               s->conv.parts, &s->places));
   *out_workspace_bytes = s->places.end + s->conv.bytes;
   return NULL;
 }
@@ -94,15 +94,19 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
                                       void* workspace, carnot_executor* executor) {
   const dynamic_params* p = step->params;
   const dynamic_state* s = memory;
-  const carnot_dynamic_activations a = carnot_dynamic_operands_run(
-      &p->operands, &s->places, step, inputs, p->conv.filters, workspace, executor);
-  const carnot_integer_conv_operands operands = {.x = a.x,
-                                                 .is_signed = a.is_signed,
-                                                 .zero = a.zero,
-                                                 .y = outputs[0].data,
-                                                 .epilogue = a.epilogue};
+  const carnot_dynamic_run run = {.operands = &p->operands,
+                                  .places = &s->places,
+                                  .kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                                  .inputs = inputs,
+                                  .outputs = outputs,
+                                  .workspace = workspace,
+                                  .executor = executor};
+  const carnot_dynamic_activations a = carnot_dynamic_operands_begin(&run);
+  const carnot_integer_conv_operands operands = {
+      .x = a.x, .is_signed = a.is_signed, .zero = a.zero, .y = a.y, .epilogue = a.epilogue};
   carnot_integer_conv_run(&p->conv, &s->conv, step, &operands, (char*)workspace + s->places.end,
                           executor);
+  carnot_dynamic_operands_end(&run);
   return NULL;
 }
 

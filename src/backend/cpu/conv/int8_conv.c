@@ -136,7 +136,7 @@ carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t m
 
 bool carnot_int8_conv_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_int8_conv_params* p = step->params;
-  return (int64_t)input == p->region.x || (int64_t)input == p->region.residual;
+  return (int64_t)input == p->region.x || carnot_int8_region_uses(&p->region, input);
 }
 
 carnot_status* carnot_int8_conv_configure(const carnot_step_view* step,

@@ -17,11 +17,23 @@ carnot_integer_conv_form carnot_integer_conv_form_of(const carnot_integer_conv* 
              : CARNOT_INTEGER_CONV_PIXELS;
 }
 
+static int64_t image_taps(const carnot_integer_conv* s) {
+  return s->window.rank == 2 ? s->window.kernel[0] : 1;
+}
+
+// Taps of the kernel are those of the window, or its rows over a padded image.
+static bool has_few_taps(const carnot_integer_conv* s) {
+  const int64_t most = CARNOT_INT8_MAX_TAPS;
+  return carnot_integer_conv_form_of(s) == CARNOT_INTEGER_CONV_IMAGE
+             ? image_taps(s) <= most && s->taps <= most * most
+             : s->taps <= most;
+}
+
 static carnot_int8_weights_shape weights_of(const carnot_integer_conv* s) {
   if (carnot_integer_conv_form_of(s) != CARNOT_INTEGER_CONV_IMAGE)
     return (carnot_int8_weights_shape){s->group, s->taps, s->channels / s->group,
                                        s->filters / s->group};
-  const int64_t rows = s->window.rank == 2 ? s->window.kernel[0] : 1;
+  const int64_t rows = image_taps(s);
   return (carnot_int8_weights_shape){1, rows, carnot_int8_image_depth(s->taps / rows, s->channels),
                                      s->filters};
 }
@@ -101,8 +113,7 @@ const char* carnot_integer_conv_read(const carnot_problem* problem, const carnot
   *out = (carnot_integer_conv){conv.window, conv.group, conv.channels, conv.filters, 1};
   for (int d = 0; d < conv.window.rank; d++) out->taps *= conv.window.kernel[d];
   if (out->channels < 1 || out->filters < 1 || out->channels > CARNOT_INT8_MAX_CHANNELS ||
-      out->filters > CARNOT_INT8_MAX_CHANNELS || out->filters % out->group ||
-      out->taps > CARNOT_INT8_MAX_TAPS)
+      out->filters > CARNOT_INT8_MAX_CHANNELS || out->filters % out->group || !has_few_taps(out))
     return carnot_because(reason, size, "%lld channels, %lld filters and %lld taps",
                           (long long)out->channels, (long long)out->filters, (long long)out->taps);
   why = center(problem, w_input, w_zero, out->filters, NULL, NULL, reason, size);
@@ -167,7 +178,7 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* s,
   CARNOT_CHECK(step->constant_count == CARNOT_INTEGER_CONV_CONSTANTS && s->group >= 1 &&
                    s->channels >= 1 && s->channels <= CARNOT_INT8_MAX_CHANNELS && s->filters >= 1 &&
                    s->filters <= CARNOT_INT8_MAX_CHANNELS && s->channels % s->group == 0 &&
-                   s->filters % s->group == 0 && s->taps == taps && taps <= CARNOT_INT8_MAX_TAPS,
+                   s->filters % s->group == 0 && s->taps == taps && has_few_taps(s),
                INVALID_MODEL, "%u constants, %lld channels, %lld filters, %lld groups, %lld taps",
                step->constant_count, (long long)s->channels, (long long)s->filters,
                (long long)s->group, (long long)s->taps);

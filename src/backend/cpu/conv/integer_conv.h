@@ -49,6 +49,7 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* conv,
 typedef struct carnot_integer_conv_state {
   carnot_window_geometry geometry;
   carnot_work_partition partition;
+  int64_t parts;                // calls of the kernel
   size_t border, image, tiles;  // of the workspace, behind the bias: bytes from its start
   size_t part_bytes;            // of a part's tiles
   size_t bytes;                 // of the workspace, which begins at a multiple of 64

@@ -5,6 +5,10 @@
 
 enum { kSlack = 64 };  // what is read behind the padded images
 
+static int64_t depthwise_rows_per_part(const carnot_window_geometry* g) {
+  return carnot_rows_per_part(g->n * g->p, g->q * g->c * g->r * g->s);
+}
+
 carnot_status* carnot_integer_conv_configure(const carnot_integer_conv* conv,
                                              const carnot_step_view* step, const carnot_operand* x,
                                              const carnot_operand* y,
@@ -18,13 +22,16 @@ carnot_status* carnot_integer_conv_configure(const carnot_integer_conv* conv,
   const carnot_conv2d_u8s8 call = carnot_integer_conv_call(conv, g);
   s->partition = carnot_int8_conv_partition(step, &call);
   if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
-  const bool is_image = carnot_integer_conv_form_of(conv) == CARNOT_INTEGER_CONV_IMAGE;
-  const int64_t parts = carnot_work_partition_count(&s->partition) * conv->group;
+  const carnot_integer_conv_form form = carnot_integer_conv_form_of(conv);
+  const bool is_image = form == CARNOT_INTEGER_CONV_IMAGE;
+  s->parts = form == CARNOT_INTEGER_CONV_DEPTHWISE
+                 ? carnot_ceildiv(g->n * g->p, depthwise_rows_per_part(g))
+                 : carnot_work_partition_count(&s->partition) * conv->group;
   s->border = (size_t)conv->filters * sizeof(int32_t);
   s->image = s->tiles = carnot_align_up(s->border + (size_t)conv->channels + 64, 64);
   if (is_image) s->tiles += carnot_align_up((size_t)(call.n * call.src_n) + kSlack, 64);
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/is_image);
-  s->bytes = s->tiles + s->part_bytes * (size_t)parts;
+  s->bytes = s->tiles + s->part_bytes * (size_t)s->parts;
   return NULL;
 }
 
@@ -49,7 +56,9 @@ static void conv_part(void* argument, int64_t part) {
   conv.dst = (int32_t*)conv.dst + first;  // or float32
   conv.epilogue.bias += first;
   if (conv.epilogue.scale) conv.epilogue.scale += first;
+  if (conv.epilogue.offset) conv.epilogue.offset += first;
   if (conv.epilogue.residual) conv.epilogue.residual = (const float*)conv.epilogue.residual + first;
+  carnot_int8_part_range(&conv.epilogue, part);
   carnot_int8_conv_call(run->step, &conv, /*readable=*/run->is_image,
                         run->workspace + (size_t)part * run->s->part_bytes, m0, m1, n0, n1);
 }
@@ -96,14 +105,15 @@ typedef struct depthwise_run {
 static void depthwise_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const int64_t row0 = part * run->rows_per_part;
-  run->kernels->depthwise_u8s8(&run->conv, row0,
-                               carnot_min_i64(row0 + run->rows_per_part, run->rows));
+  carnot_depthwise_u8s8 conv = run->conv;
+  carnot_int8_part_range(&conv.epilogue, part);
+  run->kernels->depthwise_u8s8(&conv, row0, carnot_min_i64(row0 + run->rows_per_part, run->rows));
 }
 
 static void run_depthwise(const carnot_step_view* step, const carnot_window_geometry* g,
                           const carnot_conv2d_u8s8* conv, carnot_executor* executor) {
   depthwise_run run = {.kernels = carnot_int8_kernels(step), .rows = g->n * g->p};
-  run.rows_per_part = carnot_rows_per_part(run.rows, g->q * g->c * g->r * g->s);
+  run.rows_per_part = depthwise_rows_per_part(g);
   run.conv = (carnot_depthwise_u8s8){CARNOT_WINDOW_FIELDS(g),
                                      .c = g->c,
                                      .src = conv->src,
@@ -150,6 +160,5 @@ void carnot_integer_conv_run(const carnot_integer_conv* conv, const carnot_integ
     return;
   }
   if (run.is_image) make_images(s, o, workspace, &run.conv, executor);
-  carnot_executor_parallel(executor, conv->group * carnot_work_partition_count(&s->partition),
-                           conv_part, &run);
+  carnot_executor_parallel(executor, s->parts, conv_part, &run);
 }

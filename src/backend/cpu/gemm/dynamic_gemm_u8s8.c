@@ -1,5 +1,5 @@
 // GEMM by constant int8 weights of activations that the run quantizes: range, quantization, sums in
-// INT32, scale, bias and ReLU in one step.
+// INT32, scale, bias, residual, activation and the quantization of the result in one step.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/integer_weights.h"
 #include "backend/cpu/quantize/dynamic_operands.h"
@@ -20,7 +20,8 @@ static const char* read_problem(const carnot_problem* problem, carnot_dynamic_ge
   why = carnot_integer_weights_check(b, has_zero ? &problem->inputs[view->w_zero] : NULL);
   if (why) return why;
   *out = (dynamic_params){.k = b->dims[0], .n = b->dims[1]};
-  why = carnot_dynamic_operands_read(problem, view, &out->operands, reason, size);
+  why =
+      carnot_dynamic_operands_read(problem, view, /*channel_axis=*/1, &out->operands, reason, size);
   if (why) return why;
   if (out->k < 1 || out->n < 1 || x->dims[x->rank - 1] != out->k)
     return carnot_because(reason, size, "rows of %lld meet %lld weights",
@@ -34,9 +35,7 @@ static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t 
   const char* why = read_problem(problem, &view, &p, reason, size);
   if (!why && carnot_int8_uses_tiles(problem->tactic))
     why = carnot_int8_gemm_tiles_reject(&problem->inputs[view.x], reason, size);
-  if (!why)
-    problem->inputs[view.x].format.layout = problem->outputs[0].format.layout =
-        CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why) carnot_dynamic_operands_set_layouts(problem, &view, CARNOT_LAYOUT_ROW_MAJOR);
   return why;
 }
 
@@ -79,14 +78,15 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
   const dynamic_params* p = step->params;
   dynamic_state* s = memory;
   const carnot_operand *x = &inputs[p->operands.x], *y = &outputs[0];
-  CARNOT_TRY(carnot_dynamic_operands_configure(&p->operands, inputs, y, p->n, &s->places));
+  const int64_t rows = carnot_dims_count(x->dims, x->rank) / p->k;
   CARNOT_CHECK(x->rank >= 2 && y->rank >= 1 && x->dims[x->rank - 1] == p->k &&
                    y->dims[y->rank - 1] == p->n &&
-                   s->places.count / p->k == carnot_dims_count(y->dims, y->rank) / p->n &&
-                   carnot_cpu_is_dense(x) && carnot_cpu_is_dense(y),
+                   rows == carnot_dims_count(y->dims, y->rank) / p->n && carnot_cpu_is_dense(x),
                INVALID_ARGUMENT, "operands do not fit weights of %lld by %lld", (long long)p->k,
                (long long)p->n);
-  s->partition = carnot_int8_gemm_partition(step, s->places.count / p->k, p->n, p->k);
+  s->partition = carnot_int8_gemm_partition(step, rows, p->n, p->k);
+  CARNOT_TRY(carnot_dynamic_operands_configure(
+      &p->operands, inputs, outputs, p->n, carnot_work_partition_count(&s->partition), &s->places));
   s->tiles = s->places.end + carnot_align_up((size_t)p->n * sizeof(int32_t), 64);
   *out_workspace_bytes = s->tiles + carnot_int8_gemm_workspace(step->tactic, &s->partition, p->k);
   return NULL;
@@ -98,8 +98,14 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
   const dynamic_params* p = step->params;
   const dynamic_state* s = memory;
   int32_t* bias = (void*)((char*)workspace + s->places.end);
-  carnot_dynamic_activations a = carnot_dynamic_operands_run(&p->operands, &s->places, step, inputs,
-                                                             p->n, workspace, executor);
+  const carnot_dynamic_run run = {.operands = &p->operands,
+                                  .places = &s->places,
+                                  .kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                                  .inputs = inputs,
+                                  .outputs = outputs,
+                                  .workspace = workspace,
+                                  .executor = executor};
+  carnot_dynamic_activations a = carnot_dynamic_operands_begin(&run);
   carnot_integer_weights_bias(step, p->n, a.zero, a.is_signed, bias);
   a.epilogue.bias = bias;
   const carnot_gemm_u8s8 gemm = {.m = s->partition.m,
@@ -109,10 +115,11 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
                                  .lda = p->k,
                                  .a_signed = a.is_signed,
                                  .b = step->constants[CARNOT_INTEGER_WEIGHTS],
-                                 .dst = outputs[0].data,
-                                 .ld = p->n,
+                                 .dst = a.y,
+                                 .ld = s->places.y_ld,
                                  .epilogue = a.epilogue};
   carnot_int8_gemm_run(step, &s->partition, &gemm, (char*)workspace + s->tiles, executor);
+  carnot_dynamic_operands_end(&run);
   return NULL;
 }
 
@@ -125,8 +132,9 @@ static void dynamic_work(const carnot_problem* problem, double* out_flops, doubl
   const carnot_operand_desc* x = &problem->inputs[view.x];
   const double rows = (double)carnot_dims_count(x->dims, x->rank - 1);
   *out_flops = 2 * rows * (double)p.k * (double)p.n;
-  *out_bytes =
-      rows * ((view.quantizes ? 4 : 1) * (double)p.k + 4 * (double)p.n) + (double)p.k * (double)p.n;
+  const int y_bytes = 4 * (view.writes_y + (p.operands.residual >= 0)) + view.quantizes_y;
+  *out_bytes = rows * ((view.quantizes ? 4 : 1) * (double)p.k + y_bytes * (double)p.n) +
+               (double)p.k * (double)p.n;
 }
 
 #define DYNAMIC_TACTIC                                                                            \

@@ -108,7 +108,7 @@ static carnot_status* gemm_validate(const carnot_step_view* step) {
 
 static bool gemm_uses_input(const carnot_step_view* step, uint32_t input) {
   const gemm_params* p = step->params;
-  return (int64_t)input == p->region.x || (int64_t)input == p->region.residual;
+  return (int64_t)input == p->region.x || carnot_int8_region_uses(&p->region, input);
 }
 
 static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,

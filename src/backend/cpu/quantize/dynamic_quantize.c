@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "backend/cpu/common/isa_variants.h"
-#include "kernel/cpu/pointwise/convert.h"
 
 enum { kPart = 1 << 14 };
 
@@ -48,26 +47,47 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
   return NULL;
 }
 
-typedef struct dynamic_run {
+typedef struct range_run {
   const carnot_cpu_kernels* kernels;
   const float* x;
-  uint8_t* y;
   float* ranges;  // least and greatest of each part
   int64_t count;
-  carnot_quantize quantize;
-} dynamic_run;
+} range_run;
 
 static void range_part(void* argument, int64_t part) {
-  const dynamic_run* run = argument;
+  const range_run* run = argument;
   run->kernels->range_f32(carnot_min_i64(kPart, run->count - part * kPart), run->x + part * kPart,
                           run->ranges + 2 * part);
 }
 
-static void quantize_part(void* argument, int64_t part) {
-  const dynamic_run* run = argument;
-  carnot_quantize q = run->quantize;
-  q.n = carnot_min_i64(kPart, run->count - part * kPart);
-  run->kernels->quantize_f32(&q, 1, run->x + part * kPart, q.n, run->y + part * kPart, q.n);
+typedef struct rows_run {
+  const carnot_cpu_kernels* kernels;
+  const carnot_quantize* quantize;
+  const float* x;
+  uint8_t* y;
+  int64_t x_ld, y_ld, rows, rows_per_part;
+} rows_run;
+
+static void rows_part(void* argument, int64_t part) {
+  const rows_run* run = argument;
+  const int64_t row = part * run->rows_per_part;
+  run->kernels->quantize_f32(run->quantize, carnot_min_i64(run->rows_per_part, run->rows - row),
+                             run->x + row * run->x_ld, run->x_ld, run->y + row * run->y_ld,
+                             run->y_ld);
+}
+
+void carnot_dynamic_quantize_rows(const carnot_cpu_kernels* kernels,
+                                  const carnot_quantize* quantize, int64_t rows, const float* x,
+                                  int64_t x_ld, uint8_t* y, int64_t y_ld,
+                                  carnot_executor* executor) {
+  rows_run run = {kernels, quantize, x, y, x_ld, y_ld, rows, 1};
+  run.rows_per_part = carnot_max_i64(1, kPart / quantize->n);
+  carnot_executor_parallel(executor, carnot_ceildiv(rows, run.rows_per_part), rows_part, &run);
+}
+
+void carnot_dynamic_scale(const float* range, float* scale, uint8_t* zero) {
+  *scale = range[1] == range[0] ? 1 : (range[1] - range[0]) / 255;
+  carnot_store_f64(CARNOT_DTYPE_U8, zero, 0, (double)rintf(-range[0] / *scale));
 }
 
 size_t carnot_dynamic_quantize_workspace(int64_t count) {
@@ -77,18 +97,19 @@ size_t carnot_dynamic_quantize_workspace(int64_t count) {
 void carnot_dynamic_quantize(const carnot_cpu_kernels* kernels, const float* x, int64_t count,
                              void* workspace, carnot_executor* executor, uint8_t* y, float* scale,
                              uint8_t* zero) {
-  const int64_t parts = carnot_ceildiv(count, kPart);
-  dynamic_run run = {.kernels = kernels, .x = x, .y = y, .ranges = workspace, .count = count};
-  carnot_executor_parallel(executor, parts, range_part, &run);
-  float low = 0, high = 0;
+  const int64_t parts = carnot_ceildiv(count, kPart), whole = count / kPart * kPart;
+  range_run ranges = {kernels, x, workspace, count};
+  carnot_executor_parallel(executor, parts, range_part, &ranges);
+  float range[2] = {0, 0};
   for (int64_t i = 0; i < parts; i++) {
-    low = run.ranges[2 * i] < low ? run.ranges[2 * i] : low;
-    high = run.ranges[2 * i + 1] > high ? run.ranges[2 * i + 1] : high;
+    if (ranges.ranges[2 * i] < range[0]) range[0] = ranges.ranges[2 * i];
+    if (ranges.ranges[2 * i + 1] > range[1]) range[1] = ranges.ranges[2 * i + 1];
   }
-  *scale = high == low ? 1 : (high - low) / 255;
-  carnot_store_f64(CARNOT_DTYPE_U8, zero, 0, (double)rintf(-low / *scale));
-  run.quantize = (carnot_quantize){.scale = scale, .zero_point = zero};
-  carnot_executor_parallel(executor, parts, quantize_part, &run);
+  carnot_dynamic_scale(range, scale, zero);
+  carnot_quantize q = {.n = kPart, .scale = scale, .zero_point = zero};
+  carnot_dynamic_quantize_rows(kernels, &q, count / kPart, x, kPart, y, kPart, executor);
+  q.n = count - whole;
+  if (q.n) kernels->quantize_f32(&q, 1, x + whole, q.n, y + whole, q.n);
 }
 
 static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory,

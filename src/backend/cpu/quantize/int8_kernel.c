@@ -184,15 +184,16 @@ typedef struct gemm_run {
 
 static void gemm_part(void* argument, int64_t part) {
   const gemm_run* run = argument;
-  const carnot_gemm_u8s8* gemm = run->gemm;
+  carnot_gemm_u8s8 gemm = *run->gemm;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(run->partition, part, &m0, &m1, &n0, &n1);
+  carnot_int8_part_range(&gemm.epilogue, part);
   if (!carnot_int8_uses_tiles(run->step->tactic)) {
-    carnot_int8_kernels(run->step)->gemm_u8s8(gemm, m0, m1, n0, n1);
+    carnot_int8_kernels(run->step)->gemm_u8s8(&gemm, m0, m1, n0, n1);
     return;
   }
-  const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(gemm);
-  const size_t bytes = part_workspace(run->step->tactic, gemm->m, gemm->k);
+  const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(&gemm);
+  const size_t bytes = part_workspace(run->step->tactic, gemm.m, gemm.k);
   carnot_int8_conv_call(run->step, &conv, /*readable=*/false, run->workspace + (size_t)part * bytes,
                         m0, m1, n0, n1);
 }

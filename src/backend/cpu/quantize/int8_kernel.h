@@ -18,6 +18,13 @@ static inline int32_t carnot_int8_shift(const carnot_tactic* tactic, bool is_sig
   return is_signed && !carnot_int8_uses_tiles(tactic) ? 128 : 0;
 }
 
+// The epilogue of part |part| of a step whose ranges lie one behind the other.
+static inline void carnot_int8_part_range(carnot_int8_epilogue* epilogue, int64_t part) {
+  if (!epilogue->range) return;
+  epilogue->range += part * 2 * CARNOT_INT8_RANGE_LANES;
+  memset(epilogue->range, 0, 2 * CARNOT_INT8_RANGE_LANES * sizeof(float));
+}
+
 // Weights of |groups| groups, each of |n| channels by |taps| taps of depth |c|.
 typedef struct carnot_int8_weights_shape {
   int64_t groups, taps, c, n;

@@ -32,7 +32,7 @@ static const char* read_activation(const carnot_quantized_region* view,
                         view->activation.kind == CARNOT_FUSED_CLAMP;
   if (!numbers->is_real_path) return NULL;
   if (out->is_twice && view->quantizes && is_bound &&
-      out->residual_type != CARNOT_INT8_RESIDUAL_F32)
+      out->residual_type != CARNOT_INT8_RESIDUAL_F32 && view->offset == CARNOT_PLAN_NONE)
     return NULL;
   const int kind = carnot_epilogue_kernel_activation(view->activation.kind);
   if (view->activation.kind != CARNOT_FUSED_NONE && kind == CARNOT_KERNEL_ACTIVATION_NONE)
@@ -49,11 +49,15 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
   carnot_quantized_numbers numbers;
   const char* why =
       carnot_quantized_read(problem, channel_axis, weights->channels, view, reason, size);
+  if (!why && view->offset != CARNOT_PLAN_NONE && view->node->op != CARNOT_OP_MATMUL &&
+      view->node->op != CARNOT_OP_GEMM)
+    why = "a bias behind the inner quantization of a convolution";
   if (!why) why = carnot_quantized_read_numbers(problem, view, &numbers, reason, size);
   if (why) return why;
   *out = (carnot_int8_region){
       .x = (int32_t)view->x.value,
       .residual = view->residual.value == CARNOT_PLAN_NONE ? -1 : (int32_t)view->residual.value,
+      .offset = view->offset == CARNOT_PLAN_NONE ? -1 : (int32_t)view->offset,
       .x_zero = numbers.x_zero,
       .x_signed = problem->inputs[view->x.value].format.dtype == CARNOT_DTYPE_I8,
       .residual_type = residual_type(problem, view),
@@ -81,7 +85,7 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
 // Whether every result before its zero point is below 2^30, by the bounds of sums and residual.
 static bool is_small(const carnot_int8_region* r, const carnot_quantized_shape* w,
                      const float* scale) {
-  if (r->output < CARNOT_INT8_OUTPUT_U8 || r->activation ||
+  if (r->output < CARNOT_INT8_OUTPUT_U8 || r->activation || r->offset >= 0 ||
       r->residual_type == CARNOT_INT8_RESIDUAL_F32 ||
       (r->is_twice ? r->inner_factor == 0 : r->divisor != 1))
     return false;
@@ -134,7 +138,7 @@ carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
   out->constants[CARNOT_INT8_SCALES].bytes = channels * sizeof(float);
   out->constant_count = CARNOT_INT8_CONSTANTS;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    if ((int64_t)i != region->x && (int64_t)i != region->residual)
+    if ((int64_t)i != region->x && !carnot_int8_region_uses(region, i))
       out->packed_inputs |= (uint64_t)1 << i;
   return NULL;
 }
@@ -146,6 +150,8 @@ carnot_status* carnot_int8_region_validate(const carnot_int8_region* r,
                    step->output_count == 1,
                INVALID_MODEL, "operands %d and %d of %u inputs", r->x, r->residual,
                step->input_count);
+  CARNOT_CHECK(r->offset >= -1 && r->offset < inputs && (r->offset < 0 || r->is_twice),
+               INVALID_MODEL, "an offset in input %d of %u", r->offset, step->input_count);
   CARNOT_CHECK(r->residual_type >= 0 && r->residual_type < CARNOT_INT8_RESIDUAL_COUNT &&
                    (r->residual_type == CARNOT_INT8_RESIDUAL_NONE) == (r->residual < 0) &&
                    r->activation >= 0 && r->activation < CARNOT_KERNEL_ACTIVATION_COUNT &&
@@ -179,6 +185,13 @@ carnot_status* carnot_int8_region_configure(const carnot_int8_region* r, int cha
                carnot_dtype_name(inputs[r->x].format.dtype),
                carnot_dtype_name(output->format.dtype), carnot_dtype_name(x),
                carnot_dtype_name(kOutputs[r->output]));
+  if (r->offset >= 0) {
+    const carnot_operand* offset = &inputs[r->offset];
+    CARNOT_CHECK(offset->format.dtype == CARNOT_DTYPE_F32 && carnot_cpu_is_dense(offset) &&
+                     carnot_dims_count(offset->dims, offset->rank) ==
+                         output->dims[output->rank - channel_axis],
+                 INVALID_MODEL, "the offset is no float32 number for each channel");
+  }
   if (r->residual < 0) return NULL;
   const carnot_operand* t = &inputs[r->residual];
   CARNOT_CHECK(t->format.dtype == kResiduals[r->residual_type] && t->rank == output->rank,
@@ -205,6 +218,7 @@ carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, in
       .residual_ld = residual ? carnot_epilogue_row_distance(residual, channel_axis) : 0,
       .residual_scale = r->residual_scale,
       .residual_zero = r->residual_zero,
+      .offset = r->offset < 0 ? NULL : inputs[r->offset].data,
       .is_twice = r->is_twice != 0,
       .inner_scale = r->inner_scale,
       .inner_low = r->inner_low - r->inner_zero,

@@ -14,6 +14,7 @@ typedef struct carnot_int8_region {
   int32_t x_zero, x_signed;
   int32_t residual_type, residual_zero;  // carnot_int8_residual
   float residual_scale;
+  int32_t offset;  // of a GEMM behind the inner quantization; likewise
   int32_t is_twice, inner_zero, inner_low, inner_high;
   float inner_scale;
   float inner_factor, residual_factor;  // 0: not found, see carnot_quantized_find_factors
@@ -51,6 +52,10 @@ carnot_status* carnot_int8_region_validate(const carnot_int8_region* region,
 carnot_status* carnot_int8_region_configure(const carnot_int8_region* region, int channel_axis,
                                             const carnot_operand* inputs,
                                             const carnot_operand* output) CARNOT_MUST_USE;
+// Whether the epilogue reads elements of input |input|.
+static inline bool carnot_int8_region_uses(const carnot_int8_region* region, uint32_t input) {
+  return (int64_t)input == region->residual || (int64_t)input == region->offset;
+}
 // The epilogue of a kernel call; borrows the step's constants and the residual of |inputs|.
 carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* region, int channel_axis,
                                                  const carnot_step_view* step,

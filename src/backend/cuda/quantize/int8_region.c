@@ -33,6 +33,7 @@ const char* carnot_cuda_int8_region_read(const carnot_problem* problem, int chan
   carnot_quantized_numbers numbers;
   const char* why =
       carnot_quantized_read(problem, channel_axis, shape->channels, view, reason, size);
+  if (!why && view->offset != CARNOT_PLAN_NONE) why = "a bias behind the inner quantization";
   if (!why) why = carnot_quantized_read_numbers(problem, view, &numbers, reason, size);
   if (why) return why;
   const bool has_residual = view->residual.value != CARNOT_PLAN_NONE;

@@ -1,10 +1,13 @@
 // What an integer GEMM or convolution does with its finished sums, element (m,n), n a channel.
 //   v = f32(sum + bias[n]) * scale[n]
 //   v = f32(min(max(rint(v), inner_low), inner_high)) * inner_scale      (the inner quantization)
+//   v = v + offset[n]                                                    (f32 results)
 //   v = v + f32(residual - residual_zero) * residual_scale      (bytes), or v + residual (f32)
 //   v = activation(v)
 //   dst = v as f32, or min(max(rint(v / divisor) + zero_point, low), high) as u8 or s8, or
 //         sum + bias itself as s32
+// With |range|, of f32 results: range[0][lane] = min(range[0][lane], dst), range[1][lane] =
+// max(..), in any lane; NaN says nothing. The caller sets all of it to 0 and combines the lanes.
 // Each operation is one float32 operation rounded to nearest even, none contracted, so that every
 // ISA level gives the same bits. rint(NaN) counts as 0. Plain data; borrows its pointers for the
 // call.
@@ -32,6 +35,8 @@ typedef enum carnot_int8_residual {
   CARNOT_INT8_RESIDUAL_COUNT
 } carnot_int8_residual;
 
+enum { CARNOT_INT8_RANGE_LANES = 16 };
+
 typedef struct carnot_int8_epilogue {
   const int32_t* bias;  // [N] or NULL
   const float* scale;   // [N]; unused for s32
@@ -40,7 +45,9 @@ typedef struct carnot_int8_epilogue {
   int64_t residual_ld;
   float residual_scale;  // of bytes
   int32_t residual_zero;
-  bool is_twice;  // there is an inner quantization
+  const float* offset;  // [N] or NULL
+  float* range;         // [2][CARNOT_INT8_RANGE_LANES] of this call alone, or NULL
+  bool is_twice;        // there is an inner quantization
   float inner_scale;
   int32_t inner_low, inner_high;  // less the inner zero point
   carnot_kernel_activation activation;

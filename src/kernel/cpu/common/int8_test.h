@@ -57,6 +57,7 @@ static inline void check_int8_element(const carnot_int8_epilogue* e, const void*
     r = (float)(int8_element(e->residual, is_signed, residual_at) - e->residual_zero);
     r = r * e->residual_scale;
   }
+  if (e->offset) v = v + e->offset[n];
   if (e->residual_type) v = v + r;
   v = (float)activation_in_double(e->activation, e->a, e->b, (double)v);
   if (e->output == CARNOT_INT8_OUTPUT_F32) {
@@ -68,6 +69,22 @@ static inline void check_int8_element(const carnot_int8_epilogue* e, const void*
             want = int8_quantized(e, v);
   if (abs(got - want) > (is_curve ? 1 : 0))
     fail_msg("element %lld: got %d, want %d", (long long)at, got, want);
+}
+
+// The lanes of |range| hold the least and the greatest of 0 and dst[m,n], float32.
+static inline void check_int8_range(const float* range, const float* dst, int64_t rows,
+                                    int64_t columns, int64_t ld) {
+  float want[2] = {0, 0}, got[2] = {0, 0};
+  for (int64_t m = 0; m < rows; ++m)
+    for (int64_t n = 0; n < columns; ++n) {
+      want[0] = fminf(want[0], dst[m * ld + n]);
+      want[1] = fmaxf(want[1], dst[m * ld + n]);
+    }
+  for (int lane = 0; lane < CARNOT_INT8_RANGE_LANES; ++lane) {
+    got[0] = fminf(got[0], range[lane]);
+    got[1] = fmaxf(got[1], range[CARNOT_INT8_RANGE_LANES + lane]);
+  }
+  assert_true(got[0] == want[0] && got[1] == want[1]);
 }
 
 #endif

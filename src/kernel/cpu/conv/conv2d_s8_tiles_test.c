@@ -105,7 +105,9 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, b
   const int64_t pixels = p->n * p_out * q_out, taps = p->r * p->s, c_all = p->c * p->groups,
                 k_all = p->k * p->groups, ld = k_all + kGap;
   const int64_t src_count = p->n * p->h * p->w * c_all, bytes = p->output < U8 ? 4 : 1;
-  float *src_buffer, *dst_buffer, *scale = buffer(k_all, 121), *residual = buffer(pixels * ld, 122);
+  float *src_buffer, *dst_buffer, *scale = buffer(k_all, 121), *residual = buffer(pixels * ld, 122),
+                                  *offset = buffer(k_all, 124),
+                                  range[2 * CARNOT_INT8_RANGE_LANES] = {0};
   uint8_t* src = guarded_bytes(src_count, &src_buffer);
   uint8_t* dst = guarded_bytes((pixels * ld - kGap) * bytes, &dst_buffer);
   int8_t* weights = malloc((size_t)(k_all * p->c * taps));
@@ -128,6 +130,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, b
       .residual_ld = ld,
       .residual_scale = 0.37F,
       .residual_zero = kResidualZero,
+      .offset = p->output == F32 ? offset : NULL,
+      .range = p->output == F32 ? range : NULL,
       .output = p->output,
       .divisor = p->divisor,
       .zero_point = p->output == U8 ? 100 : -3,
@@ -170,6 +174,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, b
                                             .ld = ld,
                                             .epilogue = epilogue}};
     call.conv.epilogue.bias += g * p->k, call.conv.epilogue.scale += g * p->k;
+    if (p->output == F32) call.conv.epilogue.offset += g * p->k;
     call.conv.epilogue.residual =
         (const char*)residual + g * p->k * (p->residual == R(F32) ? 4 : 1);
     run_group(kernels, p, &call, weights + g * p->k * p->c * taps, pixels);
@@ -181,7 +186,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, b
     }
     if (m + 1 < pixels) check_untouched(dst, (m * ld + k_all) * bytes, (m + 1) * ld * bytes);
   }
-  free(weights), free(bias);
+  if (p->output == F32) check_int8_range(range, (const float*)dst, pixels, k_all, ld);
+  free(weights), free(bias), buffer_free(offset);
   buffer_free(src_buffer), buffer_free(dst_buffer), buffer_free(scale), buffer_free(residual);
 }
 

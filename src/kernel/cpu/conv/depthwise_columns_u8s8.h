@@ -17,6 +17,9 @@ typedef struct columns_u8s8 {
   __m512i weights[3][4], bias[4];
   __m512 scale[4];
   bool is_plain;  // results are bytes without a residual, see takes_small
+  bool is_float;  // results are float32 with no more than an offset and bounds
+  row_bounds bounds;
+  __m512 offset[4];
 } columns_u8s8;
 
 // Four vectors as a 4x4 matrix of lanes, transposed: from channels in order to interleaved ones and
@@ -65,26 +68,54 @@ static columns_u8s8 columns_at(const carnot_depthwise_u8s8* p, int64_t c) {
   const carnot_int8_epilogue* e = &p->epilogue;
   k.mask = ~UINT64_C(0) >> (64 - k.count);
   k.is_plain = takes_small(e) && form_of(e) == SMALL_PLAIN;
+  k.bounds = bounds_of(e);
+  k.is_float =
+      e->output == CARNOT_INT8_OUTPUT_F32 && !e->residual_type && !e->is_twice && !k.bounds.later;
   load_columns_u8s8(&k);
   __m512i scale[4];
   for (int v = 0; v < 4; ++v) {
     const __mmask16 part = (__mmask16)(k.mask >> 16 * v);
-    k.bias[v] = k.is_plain && e->bias ? _mm512_maskz_loadu_epi32(part, e->bias + c + 16 * v)
-                                      : _mm512_setzero_si512();
+    const bool fast = k.is_plain || k.is_float;
+    k.bias[v] = fast && e->bias ? _mm512_maskz_loadu_epi32(part, e->bias + c + 16 * v)
+                                : _mm512_setzero_si512();
     scale[v] =
-        k.is_plain ? _mm512_maskz_loadu_epi32(part, e->scale + c + 16 * v) : _mm512_setzero_si512();
+        fast ? _mm512_maskz_loadu_epi32(part, e->scale + c + 16 * v) : _mm512_setzero_si512();
+    k.offset[v] = k.is_float && e->offset ? _mm512_maskz_loadu_ps(part, e->offset + c + 16 * v)
+                                          : _mm512_setzero_ps();
   }
-  transpose_lanes(k.bias);
-  transpose_lanes(scale);
+  transpose_lanes(k.bias);  // added to interleaved sums
+  if (!k.is_float) transpose_lanes(scale);
   for (int v = 0; v < 4; ++v) k.scale[v] = _mm512_castsi512_ps(scale[v]);
   return k;
 }
 
+// Stores the sums of result |m| as float32.
+CARNOT_INLINE void store_float_columns(const columns_u8s8* k, int64_t m, __m512i* sums,
+                                       range_lanes* range) {
+  float* dst = (float*)k->conv->dst + m * k->conv->ld + k->c;
+  const bool has_offset = k->conv->epilogue.offset != NULL;
+  transpose_lanes(sums);
+  CARNOT_UNROLL
+  for (int v = 0; v < 4; ++v) {
+    const __mmask16 part = (__mmask16)(k->mask >> 16 * v);
+    __m512 y = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[v]), k->scale[v]);
+    if (has_offset) y = _mm512_add_ps(y, k->offset[v]);
+    if (k->bounds.any) y = v_min_to(k->bounds.hi, v_max_to(k->bounds.lo, y));
+    _mm512_mask_storeu_ps(dst + 16 * v, part, y);
+    extend(range, _mm512_maskz_mov_ps(part, y));
+  }
+}
+
 // Stores the sums of result |m|.
-CARNOT_INLINE void store_columns(const columns_u8s8* k, int64_t m, __m512i* sums) {
+CARNOT_INLINE void store_columns(const columns_u8s8* k, int64_t m, __m512i* sums,
+                                 range_lanes* range) {
   const carnot_depthwise_u8s8* p = k->conv;
   const carnot_int8_epilogue* e = &p->epilogue;
   const int64_t at = m * p->ld + k->c;
+  if (k->is_float) {
+    store_float_columns(k, m, sums, range);
+    return;
+  }
   if (!k->is_plain) {
     int32_t in_order[kMostSums] __attribute__((aligned(64)));
     transpose_lanes(sums);
@@ -135,6 +166,8 @@ CARNOT_INLINE void row_of_columns(const columns_u8s8* k, const uint8_t* src, int
   }
   const __m512i flip = _mm512_set1_epi8(p->src_signed ? (char)0x80 : 0);
   const int64_t last = (p->q - 1) * stride + 2;
+  float* const kept = k->is_float ? p->epilogue.range : NULL;
+  range_lanes range = load_range(kept);
   __m512i oldest[4], newest[4];
   for (int v = 0; v < 4; ++v) oldest[v] = newest[v] = k->bias[v];
   for (int64_t j = 0; j <= last; ++j) {
@@ -157,8 +190,9 @@ CARNOT_INLINE void row_of_columns(const columns_u8s8* k, const uint8_t* src, int
         newest[v] = _mm512_dpbusd_epi32(k->bias[v], x[v], k->weights[0][v]);
       }
     }
-    if (j >= 2 && (stride == 1 || j % 2 == 0)) store_columns(k, m + (j - 2) / stride, done);
+    if (j >= 2 && (stride == 1 || j % 2 == 0)) store_columns(k, m + (j - 2) / stride, done, &range);
   }
+  store_range(range, kept);
 }
 
 // Whether the sizes are those of this loop.

@@ -8,20 +8,26 @@ typedef struct problem {
   bool is_signed;
   carnot_int8_output output;
   bool adds;  // a residual
+  carnot_kernel_activation activation;
 } problem;
 
+#define NONE CARNOT_KERNEL_ACTIVATION_NONE
+#define CLIP CARNOT_KERNEL_ACTIVATION_CLIP
+#define TANH CARNOT_KERNEL_ACTIVATION_TANH
 static const problem kProblems[] = {
-    {7, 7, 64, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8, true},
-    {9, 8, 35, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8, true},
-    {9, 11, 97, 5, 5, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S8, true},
-    {12, 9, 16, 3, 3, 1, 2, 2, true, CARNOT_INT8_OUTPUT_U8, true},
-    {6, 13, 3, 1, 4, 1, 1, 0, false, CARNOT_INT8_OUTPUT_F32, true},
-    {5, 5, 130, 2, 1, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S32, true},
-    {8, 9, 160, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8, false},
-    {9, 8, 97, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8, false},
-    {3, 1, 30, 3, 3, 1, 1, 1, true, CARNOT_INT8_OUTPUT_U8, false},
-    {7, 6, 65, 3, 3, 2, 1, 0, false, CARNOT_INT8_OUTPUT_F32, false},
-    {5, 12, 33, 3, 3, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S32, false},
+    {7, 7, 64, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8, true, NONE},
+    {9, 8, 35, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8, true, NONE},
+    {9, 11, 97, 5, 5, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S8, true, NONE},
+    {12, 9, 16, 3, 3, 1, 2, 2, true, CARNOT_INT8_OUTPUT_U8, true, NONE},
+    {6, 13, 3, 1, 4, 1, 1, 0, false, CARNOT_INT8_OUTPUT_F32, true, NONE},
+    {5, 5, 130, 2, 1, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S32, true, NONE},
+    {8, 9, 160, 3, 3, 1, 1, 1, false, CARNOT_INT8_OUTPUT_U8, false, NONE},
+    {9, 8, 97, 3, 3, 2, 1, 1, true, CARNOT_INT8_OUTPUT_S8, false, NONE},
+    {3, 1, 30, 3, 3, 1, 1, 1, true, CARNOT_INT8_OUTPUT_U8, false, NONE},
+    {7, 6, 65, 3, 3, 2, 1, 0, false, CARNOT_INT8_OUTPUT_F32, false, NONE},
+    {5, 12, 33, 3, 3, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S32, false, NONE},
+    {9, 10, 130, 3, 3, 1, 1, 1, true, CARNOT_INT8_OUTPUT_F32, false, CLIP},
+    {8, 9, 72, 3, 3, 2, 1, 1, false, CARNOT_INT8_OUTPUT_F32, false, TANH},
 };
 enum { kZero = 250 };  // of the source; -6 where it is signed
 
@@ -64,7 +70,9 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   int8_t* weights = malloc((size_t)(p->c * taps));
   int8_t* packed = malloc((size_t)carnot_packed_t4n32_bytes(taps, p->c));
   int32_t *bias = malloc((size_t)p->c * 4), *dst = malloc((size_t)(rows * columns * ld) * 4);
-  float *scale = buffer(p->c, 9), *residual = buffer(rows * columns * ld, 10);
+  float *scale = buffer(p->c, 9), *residual = buffer(rows * columns * ld, 10),
+        *offset = buffer(p->c, 12), range[2 * CARNOT_INT8_RANGE_LANES] = {0};
+  const bool is_float = p->output == CARNOT_INT8_OUTPUT_F32;
   uint64_t seed = 11;
   for (int64_t i = 0; i < p->h * p->w * p->c; ++i)
     src[i] = (uint8_t)(int)(random_f32(&seed) * 128 + 128);
@@ -107,6 +115,11 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                    .residual_ld = ld,
                    .residual_scale = 0.3F,
                    .residual_zero = 100,
+                   .offset = is_float ? offset : NULL,
+                   .range = is_float ? range : NULL,
+                   .activation = p->activation,
+                   .a = -0.1F,
+                   .b = 0.2F,
                    .output = p->output,
                    .divisor = 1,
                    .zero_point = 2,
@@ -116,7 +129,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   kernels->depthwise_u8s8(&conv, 0, rows / 2);
   kernels->depthwise_u8s8(&conv, rows / 2, rows);
   check_results(p, &conv, weights, p->output < CARNOT_INT8_OUTPUT_U8 ? 4 : 1);
-  free(weights), free(packed), free(bias), free(dst);
+  if (is_float) check_int8_range(range, (const float*)dst, rows * columns, p->c, ld);
+  free(weights), free(packed), free(bias), free(dst), buffer_free(offset);
   buffer_free(memory), buffer_free(border_memory), buffer_free(scale), buffer_free(residual);
 }
 

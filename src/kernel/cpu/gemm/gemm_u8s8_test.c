@@ -78,7 +78,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   int8_t* packed = malloc((size_t)carnot_packed_k4n16_bytes(taps, p->c, p->k));
   int8_t* back = malloc((size_t)(p->k * p->c * taps));
   int32_t *bias = malloc((size_t)p->k * 4), *dst = malloc((size_t)(pixels * ld) * 4);
-  float *scale = buffer(p->k, 121), *residual = buffer(pixels * ld, 122);
+  float *scale = buffer(p->k, 121), *residual = buffer(pixels * ld, 122),
+        *offset = buffer(p->k, 124), range[2 * CARNOT_INT8_RANGE_LANES] = {0};
   uint64_t seed = 123;
   for (int64_t i = 0; i < p->h * p->w * p->c; ++i)
     src[i] = p->c == 65536 ? 255 : (uint8_t)(random_f32(&seed) * 128 + 128);
@@ -101,6 +102,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                                          .residual_ld = ld,
                                          .residual_scale = 0.37F,
                                          .residual_zero = kResidualZero,
+                                         .offset = p->output == F32 ? offset : NULL,
+                                         .range = p->output == F32 ? range : NULL,
                                          .output = p->output,
                                          .divisor = p->divisor,
                                          .zero_point = p->zero_point,
@@ -156,8 +159,9 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     }
     check_untouched(dst, (m * ld + p->k) * bytes, (m + 1) * ld * bytes);
   }
+  if (p->output == F32) check_int8_range(range, (const float*)dst, pixels, p->k, ld);
   free(src), free(border), free(weights), free(packed), free(back), free(bias), free(dst);
-  buffer_free(scale), buffer_free(residual);
+  buffer_free(scale), buffer_free(residual), buffer_free(offset);
 }
 
 static void check_int8(const carnot_cpu_kernels* kernels) {

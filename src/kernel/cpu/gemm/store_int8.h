@@ -38,18 +38,15 @@ CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
   }
 }
 
-// A vector of sums as floats, scaled and with the residual.
-CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sums, int64_t m,
+// A vector of sums with their bias as floats, scaled, with the offset and residual (m,n).
+CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, vi32 sum, vf32 scale, int64_t m,
                                int64_t n, int64_t count) {
-  vi32 sum = v_iload(sums);
-  if (e->bias) {
-    sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + n) : v_iload_n(e->bias + n, count));
-  }
-  vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
+  vf32 y = v_mul(v_of_int(sum), scale);
   if (e->is_twice) {
     y = v_select(v_is_nan(y), v_zero(), y);
     y = v_mul(v_round(inner_bounded(e, y)), v_set(e->inner_scale));
   }
+  if (e->offset) y = v_add(y, v_load_upto(e->offset + n, count));
   if (e->residual_type) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
   return y;
 }
@@ -177,6 +174,95 @@ CARNOT_INLINE bool takes_small(const carnot_int8_epilogue* e) {
   return e->is_small && (V_FMA_IS_FUSED || !e->is_twice);
 }
 
+// The range so far, in lanes. Without one nothing is loaded or stored.
+typedef struct range_lanes {
+  vf32 low, high;
+} range_lanes;
+
+CARNOT_INLINE range_lanes load_range(const float* range) {
+  return (range_lanes){range ? v_load(range) : v_zero(),
+                       range ? v_load(range + CARNOT_INT8_RANGE_LANES) : v_zero()};
+}
+
+CARNOT_INLINE void extend(range_lanes* r, vf32 v) {
+  r->low = v_min_to(v, r->low), r->high = v_max_to(v, r->high);
+}
+
+CARNOT_INLINE void store_range(range_lanes r, float* range) {
+  if (!range) return;
+  v_store(range, r.low), v_store(range + CARNOT_INT8_RANGE_LANES, r.high);
+}
+
+// Takes rows of |columns| floats into the range.
+CARNOT_INLINE void extend_range(float* range, const float* y, int64_t ld, int64_t rows,
+                                int64_t columns) {
+  range_lanes r = load_range(range);
+  for (int64_t row = 0; row < rows; ++row, y += ld)
+    for (int64_t j = 0; j < columns; j += V_LANES) extend(&r, v_load_upto(y + j, columns - j));
+  store_range(r, range);
+}
+
+// |rows| rows of |columns| <= 32 float32 results. |to| is a copy: stores of floats might change the
+// caller's.
+CARNOT_INLINE void store_float_rows(carnot_int8_epilogue to, float* dst, int64_t ld, int64_t m,
+                                    int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
+                                    int64_t sum_ld) {
+  const small_columns c = load_columns(&to, n, columns);
+  const row_bounds bounds = bounds_of(&to);
+  const bool whole = columns % V_LANES == 0;
+  float* const range = whole && !bounds.later ? to.range : NULL;
+  range_lanes r = load_range(range);
+  for (int64_t row = 0; row < rows; ++row) {
+    CARNOT_UNROLL
+    for (int i = 0; i < kSmallVectors; ++i) {
+      const int64_t at = i * V_LANES, left = columns - at;
+      if (left <= 0) continue;
+      const vi32 sum = v_iadd(v_iload(sums + row * sum_ld + at), c.bias[i]);
+      vf32 y = scaled_sums(&to, sum, c.scale[i], m + row, n + at, left);
+      if (bounds.any) y = v_min_to(bounds.hi, v_max_to(bounds.lo, y));
+      v_store_upto(dst + row * ld + at, y, left);
+      if (range) extend(&r, y);
+    }
+  }
+  store_range(r, range);
+  if (bounds.later) CARNOT_KERNEL(activate_f32)(to.activation, to.a, to.b, dst, ld, rows, columns);
+  if (to.range && !range) extend_range(to.range, dst, ld, rows, columns);
+}
+
+CARNOT_INLINE void store_floats(const carnot_int8_epilogue* e, float* dst, int64_t ld, int64_t m,
+                                int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
+                                int64_t sum_ld) {
+  if (columns == kSmallColumns)
+    store_float_rows(*e, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+  else
+    store_float_rows(*e, dst, ld, m, rows, n, columns, sums, sum_ld);
+}
+
+// Sums of columns [n, n + |columns|) of row m to bytes, by whatever the epilogue says.
+CARNOT_INLINE void store_quantized(const carnot_int8_epilogue* e, uint8_t* dst, int64_t m,
+                                   int64_t n, int64_t columns, const int32_t* sums) {
+  const row_bounds bounds = bounds_of(e);
+  float rest[kMostSums];
+  for (int64_t j = 0; j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j), at = n + j;
+    vi32 sum = v_iload(sums + j);
+    if (e->bias)
+      sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + at) : v_iload_n(e->bias + at, count));
+    vf32 x = scaled_sums(e, sum, v_load_upto(e->scale + at, count), m, at, count);
+    if (bounds.any) x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
+    if (bounds.later)
+      v_store_upto(rest + j, x, count);
+    else
+      store_bytes(e, x, dst + j, count);
+  }
+  if (!bounds.later) return;
+  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, rest, 0, 1, columns);
+  for (int64_t j = 0; j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j);
+    store_bytes(e, v_load_upto(rest + j, count), dst + j, count);
+  }
+}
+
 // Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
 // |columns| are ignored. dst[m,n] is element |at| of |dst|.
 static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int64_t m, int64_t n,
@@ -185,31 +271,15 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
     store_s32(e, dst, at, n, columns, sums);
     return;
   }
-  for (int64_t j = 0; takes_small(e) && j < columns; j += kSmallColumns) {
-    store_small(e, (uint8_t*)dst + at + j, 0, m, 1, n + j, min_i64(kSmallColumns, columns - j),
-                sums + j, 0);
+  const bool is_float = e->output == CARNOT_INT8_OUTPUT_F32, small = takes_small(e);
+  for (int64_t j = 0; (small || is_float) && j < columns; j += kSmallColumns) {
+    const int64_t count = min_i64(kSmallColumns, columns - j);
+    if (small)
+      store_small(e, (uint8_t*)dst + at + j, 0, m, 1, n + j, count, sums + j, 0);
+    else
+      store_floats(e, (float*)dst + at + j, 0, m, 1, n + j, count, sums + j, 0);
   }
-  if (takes_small(e)) return;
-  const row_bounds bounds = bounds_of(e);
-  const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
-  float rest[kMostSums], *y = bytes ? rest : (float*)dst + at;
-  uint8_t* out = (uint8_t*)dst + at;  // if bytes
-  for (int64_t j = 0; j < columns; j += V_LANES) {
-    const int64_t count = min_i64(V_LANES, columns - j);
-    vf32 x = scaled_sums(e, sums + j, m, n + j, count);
-    if (bounds.any) x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
-    if (bytes && !bounds.later) {
-      store_bytes(e, x, out + j, count);
-    } else {
-      v_store_upto(y + j, x, count);
-    }
-  }
-  if (!bounds.later) return;
-  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, y, 0, 1, columns);
-  for (int64_t j = 0; bytes && j < columns; j += V_LANES) {
-    const int64_t count = min_i64(V_LANES, columns - j);
-    store_bytes(e, v_load_upto(y + j, count), out + j, count);
-  }
+  if (!small && !is_float) store_quantized(e, (uint8_t*)dst + at, m, n, columns, sums);
 }
 
 // Sums [rows][sum_ld] of columns [n, n + |columns|), up to 32, of rows from m on; dst[m,n] is
@@ -219,6 +289,10 @@ CARNOT_INLINE void store_rows(const carnot_int8_epilogue* e, void* dst, int64_t 
                               int64_t sum_ld) {
   if (takes_small(e)) {
     store_small(e, (uint8_t*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
+    return;
+  }
+  if (e->output == CARNOT_INT8_OUTPUT_F32) {
+    store_floats(e, (float*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
     return;
   }
   for (int64_t i = 0; i < rows; ++i)

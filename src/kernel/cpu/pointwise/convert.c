@@ -78,8 +78,8 @@ void CARNOT_KERNEL(range_f32)(int64_t n, const float* x, float out[2]) {
 // product, which is within 2^-12 of the quotient, and by a division only where a tie is that near.
 CARNOT_INLINE vf32 rounded_quotient(vf32 x, vf32 scale, vf32 inverse) {
   const vf32 y = v_mul(x, inverse), q = v_round(y);
-  const vf32 from_tie = v_abs(v_sub(v_abs(v_sub(y, q)), v_set(0.5F)));
-  return v_m_any(v_lt(from_tie, v_set(0x1p-11F))) ? v_round(v_div(x, scale)) : q;
+  const vmask near_tie = v_lt(v_set(0.5F - 0x1p-11F), v_abs(v_sub(y, q)));
+  return v_m_any(near_tie) ? v_round(v_div(x, scale)) : q;
 }
 
 // One scale for all, whose inverse is normal.
