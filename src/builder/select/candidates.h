@@ -110,6 +110,11 @@ carnot_status* carnot_problem_resize(carnot_builder* builder, const carnot_regio
 carnot_status* carnot_reject_status(const char* why) CARNOT_MUST_USE;
 // Gives the operands of |copy| the formats of |original| again.
 void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original);
+// True when the elements of a tensor have the same order in both layouts: one channel, or one
+// element a channel.
+bool carnot_layouts_are_same(const carnot_type* type);
+// True when |candidate| can store its result |value| in either layout without a change.
+bool carnot_stores_in_any_layout(const carnot_candidate* candidate, const carnot_value* value);
 
 // ---- plugin.c ----
 
