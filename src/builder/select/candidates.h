@@ -84,6 +84,8 @@ carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_pro
                                        bool* out_takes) CARNOT_MUST_USE;
 // Bytes of a tensor whose dimensions are known; 0 of others.
 double carnot_operand_bytes(const carnot_operand_desc* t);
+// An estimate of the time of a change of layout on the CPU.
+double carnot_layout_change_ns(const carnot_operand_desc* t);
 // Operations and bytes of a candidate.
 void carnot_candidate_work(const carnot_candidate* candidate, double* out_flops, double* out_bytes);
 // Packs the candidate's weights and chooses its parameters, once a candidate.

@@ -5,6 +5,8 @@
 
 // What joint choices must save, as a share of the regions' time: less is noise.
 static const double kLeastGain = 0.005;
+// The least share of the run that changes of layout take where they are looked at.
+static const double kLeastShare = 1.0 / 256;
 
 static const carnot_candidate* greedy_of(const carnot_joint* j, uint32_t region) {
   return carnot_assigned_candidate(j->greedy, j->candidates, region);
@@ -138,19 +140,32 @@ static void push_around(carnot_joint* j, const carnot_value* value) {
   for (size_t i = 0; i < value->use_count; i++) push_node(j, value->uses[i].node);
 }
 
-// The changes of layout between regions.
+// What the run takes by the times of its regions.
+static double run_ns(const carnot_joint* j) {
+  double ns = 0;
+  for (uint32_t r = 0; r < j->analysis->region_count; r++)
+    if (greedy_of(j, r)->ns != UINT64_MAX) ns += (double)greedy_of(j, r)->ns;
+  return ns;
+}
+
+// The changes of layout between regions. No more than they take can be gained: where that is
+// little, nothing is explored.
 static void push_changes(carnot_joint* j) {
   const carnot_block_facts* main = &j->analysis->blocks[0];
+  double changes_ns = 0;
   for (uint32_t r = 0; r < main->region_count; r++) {
     const carnot_region_facts* f = &j->analysis->regions[main->regions[r]];
     const carnot_problem* p = &greedy_of(j, main->regions[r])->problem;
     for (uint32_t i = 0; i < f->input_count; i++) {
       const carnot_value* value = f->inputs[i];
       if (carnot_joint_has_layouts(value) && j->producers[value->id] &&
-          p->inputs[i].format.layout != j->greedy->formats[value->id].layout)
+          p->inputs[i].format.layout != j->greedy->formats[value->id].layout) {
         push_around(j, value);
+        changes_ns += carnot_layout_change_ns(&p->inputs[i]);
+      }
     }
   }
+  if (changes_ns < kLeastShare * run_ns(j)) j->queue_count = 0;
 }
 
 static carnot_status* explore(carnot_joint* j) {

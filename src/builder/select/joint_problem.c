@@ -16,7 +16,6 @@ static value_form only_in(carnot_layout layout) {
 static carnot_status* time_change(const carnot_joint* j, const carnot_problem* problem,
                                   const carnot_operand_desc* operand, carnot_layout layout,
                                   double* out_ns) {
-  enum { kBytesPerNs = 32 };  // read and written, where nothing is timed
   carnot_operand_desc operands[2] = {*operand, *operand};
   operands[0].format.layout = layout;
   operands[1].format.layout =
@@ -41,7 +40,7 @@ static carnot_status* time_change(const carnot_joint* j, const carnot_problem* p
   c.problem.input_count = c.problem.output_count = 1;
   c.problem.tactic = c.tactic;
   CARNOT_TRY(carnot_measure_candidates(j->builder, "a change of layout", &c.problem, &c, 1));
-  *out_ns = c.ns == UINT64_MAX ? 2 * carnot_operand_bytes(operand) / kBytesPerNs : (double)c.ns;
+  *out_ns = c.ns == UINT64_MAX ? carnot_layout_change_ns(operand) : (double)c.ns;
   return NULL;
 }
 
