@@ -110,7 +110,7 @@ static carnot_status* analyse_and_lower(carnot_builder* builder, carnot_plan** o
   carnot_tuning tuning = {.count = 0};
   CARNOT_TRY(carnot_analyse(builder, &analysis));
   builder->machine.cold_weights =
-      carnot_analysis_weight_bytes(&analysis) > carnot_last_level_cache_bytes();
+      carnot_analysis_weight_bytes(&analysis) > carnot_cached_weight_bytes();
   carnot_status* status = carnot_candidates_init(&candidates, &analysis);
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
   if (!status && builder->times_run)

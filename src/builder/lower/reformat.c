@@ -51,22 +51,11 @@ static carnot_status* constant_value(carnot_lowering* l, const carnot_value* val
 
 // ---- copies and reformats ----
 
-// True when the elements have the same order in both layouts: one channel, or one element a
-// channel.
-static bool same_in_both_layouts(const carnot_type* type) {
-  bool one[CARNOT_MAX_RANK], spatial = true;
-  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 3) return false;
-  for (int d = 0; d < type->rank; d++)
-    one[d] = carnot_sym_is_const(type->dims[d]) && type->dims[d].bits == 1;
-  for (int d = 2; d < type->rank; d++) spatial = spatial && one[d];
-  return spatial || one[1];
-}
-
 static const char* reformat_tactic(const carnot_value* value, bool copies,
                                    carnot_memory_space memory) {
   bool to_device = carnot_memory_is_device(memory);
   if (copies) return to_device ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC;
-  if (same_in_both_layouts(&value->type)) return CARNOT_VIEW_TACTIC;
+  if (carnot_layouts_are_same(&value->type)) return CARNOT_VIEW_TACTIC;
   return to_device ? CARNOT_DEVICE_REFORMAT_TACTIC : CARNOT_HOST_REFORMAT_TACTIC;
 }
 

@@ -33,9 +33,13 @@ static long cache_bytes(int name) {
   return bytes > 0 ? bytes : 0;
 }
 
-size_t carnot_last_level_cache_bytes(void) {
-  long l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE);
-  return (size_t)(l3 ? l3 : cache_bytes(_SC_LEVEL2_CACHE_SIZE));
+size_t carnot_cached_weight_bytes(void) {
+  // A last-level cache of more than 32 times the L2 of one core is that of many cores, and of other
+  // machines where this one is virtual.
+  enum { kMostL2 = 32 };
+  const long l2 = cache_bytes(_SC_LEVEL2_CACHE_SIZE), l3 = cache_bytes(_SC_LEVEL3_CACHE_SIZE);
+  const long share = kMostL2 * l2;
+  return (size_t)(!l3 ? l2 : share && share < l3 ? share : l3);
 }
 
 uint64_t carnot_machine_hash(carnot_device* device) {

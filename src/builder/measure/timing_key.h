@@ -14,8 +14,9 @@ typedef struct carnot_timing_machine {
 // The CPU's: vendor, family, model, stepping, name and cache sizes. |device|: also its name and the
 // versions of its driver and libraries; NULL: the CPU alone.
 uint64_t carnot_machine_hash(carnot_device* device);
-// Bytes of the last-level cache; 0 when it is not known.
-size_t carnot_last_level_cache_bytes(void);
+// Bytes of weights that a cache keeps from one run of a network to the next; 0 when it is not
+// known.
+size_t carnot_cached_weight_bytes(void);
 
 // Covers operators, attributes, operand types, shapes and formats, numerics, ISA and |machine|.
 uint64_t carnot_problem_key(const carnot_problem* problem, const carnot_timing_machine* machine);

@@ -84,6 +84,8 @@ carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_pro
                                        bool* out_takes) CARNOT_MUST_USE;
 // Bytes of a tensor whose dimensions are known; 0 of others.
 double carnot_operand_bytes(const carnot_operand_desc* t);
+// An estimate of the time of a change of layout on the CPU.
+double carnot_layout_change_ns(const carnot_operand_desc* t);
 // Operations and bytes of a candidate.
 void carnot_candidate_work(const carnot_candidate* candidate, double* out_flops, double* out_bytes);
 // Packs the candidate's weights and chooses its parameters, once a candidate.
@@ -110,6 +112,11 @@ carnot_status* carnot_problem_resize(carnot_builder* builder, const carnot_regio
 carnot_status* carnot_reject_status(const char* why) CARNOT_MUST_USE;
 // Gives the operands of |copy| the formats of |original| again.
 void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original);
+// True when the elements of a tensor have the same order in both layouts: one channel, or one
+// element a channel.
+bool carnot_layouts_are_same(const carnot_type* type);
+// True when |candidate| can store its result |value| in either layout without a change.
+bool carnot_stores_in_any_layout(const carnot_candidate* candidate, const carnot_value* value);
 
 // ---- plugin.c ----
 

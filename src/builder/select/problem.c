@@ -143,3 +143,20 @@ void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original) 
   for (uint32_t i = 0; i < copy->output_count; i++)
     copy->outputs[i].format = original->outputs[i].format;
 }
+
+bool carnot_layouts_are_same(const carnot_type* type) {
+  bool one[CARNOT_MAX_RANK], spatial = true;
+  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 3) return false;
+  for (int d = 0; d < type->rank; d++)
+    one[d] = carnot_sym_is_const(type->dims[d]) && type->dims[d].bits == 1;
+  for (int d = 2; d < type->rank; d++) spatial = spatial && one[d];
+  return spatial || one[1];
+}
+
+// That pays where so few channels are gathered.
+bool carnot_stores_in_any_layout(const carnot_candidate* candidate, const carnot_value* value) {
+  enum { kMostChannels = 8 };
+  const carnot_type* type = &value->type;
+  return candidate->tactic->output_layout_agnostic && type->rank >= 3 &&
+         carnot_sym_is_const(type->dims[1]) && type->dims[1].bits <= kMostChannels;
+}

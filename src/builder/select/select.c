@@ -1,10 +1,12 @@
-// Greedy selection in order of execution. The formats of a region's operands are those that earlier
-// choices left, so enumeration is asked region by region.
+// Selection in order of execution. The formats of a region's operands are those that earlier
+// choices left, so enumeration is asked region by region. What joint selection (joint.h) then
+// chooses otherwise is taken in a second walk.
 #include "builder/select/select.h"
 
 #include <string.h>
 
 #include "backend/device.h"
+#include "builder/select/joint.h"
 
 // The formats in which a value is available so far: bit (memory space * layouts + layout).
 typedef struct value_state {
@@ -18,6 +20,7 @@ typedef struct selection {
   const carnot_analysis* analysis;
   carnot_candidates* candidates;
   const carnot_select_request* request;
+  const carnot_joint_region* joint;  // by region: those with a choice of joint selection; or NULL
   carnot_assignment* out;
   value_state* values;      // by value id
   uint32_t* last_producer;  // by block: the region of its last step + 1; 0: none, or a reformat
@@ -38,19 +41,16 @@ static void produce(selection* s, const carnot_value* value, carnot_format forma
 }
 
 // True when the last step of |block| is the producer of |value|, nothing has read the value, and
-// the producer can store it in any layout. That pays where so few channels are gathered.
+// the producer can store it in any layout.
 static bool can_produce_in_other_layout(const selection* s, uint32_t block,
                                         const carnot_value* value) {
-  enum { kMostChannels = 8 };
-  const carnot_type* type = &value->type;
-  if (!s->last_producer[block] || s->values[value->id].reads || type->rank < 3 ||
-      !carnot_sym_is_const(type->dims[1]) || type->dims[1].bits > kMostChannels)
-    return false;
+  if (!s->last_producer[block] || s->values[value->id].reads) return false;
   uint32_t region = s->last_producer[block] - 1;
   const carnot_region_facts* f = &s->analysis->regions[region];
   return f->output_count == 1 && f->outputs[0] == value &&
          s->out->regions[region].guarded_count == 0 &&
-         carnot_assigned_candidate(s->out, s->candidates, region)->tactic->output_layout_agnostic;
+         carnot_stores_in_any_layout(carnot_assigned_candidate(s->out, s->candidates, region),
+                                     value);
 }
 
 // A reader in |block| wants |value| in a layout and memory space. Lowering inserts the same copies
@@ -169,28 +169,27 @@ static uint32_t index_of(const carnot_candidate_set* set, const carnot_tactic* t
 
 // What changes of layout around a candidate of the CPU take, which timing it alone does not see:
 // inputs that are produced otherwise, and a result that a reader wants otherwise. An output of the
-// network is row-major; other readers of what has channels mostly want them last. Measured: a
-// change moves 26 to 58 bytes a nanosecond, read and written.
+// network is row-major; other readers of what has channels mostly want them last.
 static uint64_t layout_ns(const selection* s, const carnot_region_facts* f,
                           const carnot_candidate* item) {
-  enum { kBytesPerNs = 32, kInterior = 4 };
+  enum { kInterior = 4 };
   const carnot_problem* p = &item->problem;
-  double bytes = 0;
+  double ns = 0;
   if (item->tactic->device) return 0;
   for (uint32_t i = 0; i < f->input_count; i++) {
     const carnot_operand_desc* t = &p->inputs[i];
     if (!f->inputs[i] || f->inputs[i]->constant || t->rank < 3) continue;
     const uint64_t wanted = format_bit(t->format.layout, t->format.memory);
-    if (!(s->values[f->inputs[i]->id].available & wanted)) bytes += 2 * carnot_operand_bytes(t);
+    if (!(s->values[f->inputs[i]->id].available & wanted)) ns += carnot_layout_change_ns(t);
   }
   for (uint32_t i = 0; i < f->output_count; i++) {
     const carnot_operand_desc* t = &p->outputs[i];
     const bool ends = f->outputs[i]->block_output_count > 0;
     const carnot_layout wanted = ends ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
     if (t->rank >= 3 && t->format.layout != wanted)
-      bytes += 2 * carnot_operand_bytes(t) * (ends ? 1 : kInterior);
+      ns += carnot_layout_change_ns(t) * (ends ? 1 : kInterior);
   }
-  return (uint64_t)(bytes / kBytesPerNs);
+  return (uint64_t)ns;
 }
 
 // What |candidate| must be faster by than an earlier one to win. Device times vary by some
@@ -216,18 +215,30 @@ static uint32_t fastest_of(const selection* s, const carnot_region_facts* f,
   return best;
 }
 
+static void pin(const selection* s, uint32_t region) {
+  carnot_assigned_region* out = &s->out->regions[region];
+  const carnot_candidate_set* set = s->candidates->sets[out->set];
+  const carnot_tactic* pinned = s->request->pinned ? s->request->pinned[region] : NULL;
+  if (pinned && index_of(set, pinned) < set->count) out->candidate = index_of(set, pinned);
+}
+
 static carnot_status* choose(selection* s, uint32_t region) {
   const carnot_region_facts* f = &s->analysis->regions[region];
   carnot_assigned_region* out = &s->out->regions[region];
   *out = (carnot_assigned_region){.is_late = is_late(s, f)};
+  if (s->joint && s->joint[region].count) {
+    out->set = s->joint[region].items[0].set;
+    out->candidate = out->fastest = s->joint[region].items[0].candidate;
+    pin(s, region);
+    return NULL;
+  }
   carnot_situation situation = situation_of(s, f, out->is_late);
   CARNOT_TRY(
       carnot_enumerate(s->builder, s->analysis, s->candidates, region, &situation, &out->set));
   carnot_candidate_set* set = s->candidates->sets[out->set];
   CARNOT_TRY(carnot_measure(s->builder, f->name, set));
   out->candidate = out->fastest = fastest_of(s, f, set);
-  const carnot_tactic* pinned = s->request->pinned ? s->request->pinned[region] : NULL;
-  if (pinned && index_of(set, pinned) < set->count) out->candidate = index_of(set, pinned);
+  pin(s, region);
   return carnot_add_guarded_variants(s->builder, f, set, out);
 }
 
@@ -290,21 +301,32 @@ static carnot_status* select_block(selection* s, uint32_t block) {
   return NULL;
 }
 
+static carnot_status* walk(selection* s) {
+  void *values, *producers;
+  carnot_arena* arena = &s->builder->facts;
+  CARNOT_TRY(carnot_assignment_create(arena, s->analysis, s->out));
+  CARNOT_TRY(carnot_arena_try(arena, s->analysis->value_count, sizeof(value_state), "value states",
+                              &values));
+  CARNOT_TRY(carnot_arena_try(arena, s->analysis->block_count, sizeof(uint32_t), "block states",
+                              &producers));
+  s->values = values;
+  s->last_producer = producers;
+  return select_block(s, 0);
+}
+
 carnot_status* carnot_select(carnot_builder* builder, const carnot_analysis* analysis,
                              carnot_candidates* candidates, const carnot_select_request* request,
                              carnot_assignment* out) {
-  CARNOT_TRY(carnot_assignment_create(&builder->facts, analysis, out));
-  void *values, *producers;
-  CARNOT_TRY(carnot_arena_try(&builder->facts, analysis->value_count, sizeof(value_state),
-                              "value states", &values));
-  CARNOT_TRY(carnot_arena_try(&builder->facts, analysis->block_count, sizeof(uint32_t),
-                              "block states", &producers));
+  enum { kTimedLevel = 2 };
   selection s = {.builder = builder,
                  .analysis = analysis,
                  .candidates = candidates,
                  .request = request,
-                 .out = out,
-                 .values = values,
-                 .last_producer = producers};
-  return select_block(&s, 0);
+                 .out = out};
+  CARNOT_TRY(walk(&s));
+  if (builder->config->device || builder->config->level < kTimedLevel) return NULL;
+  CARNOT_TRY(carnot_choose_layouts(builder, analysis, candidates, out, &s.joint));
+  const carnot_select_request again = {.sources = request->sources, .pinned = request->pinned};
+  s.request = &again;
+  return s.joint ? walk(&s) : NULL;
 }

@@ -11,9 +11,9 @@ typedef struct carnot_select_request {
   bool reports_progress;
 } carnot_select_request;
 
-// Chooses a candidate for every region and a format for every value: greedily in order of
-// execution, each region by its own time. Costs come from the timing cache or are measured. The
-// assignment lives in builder->memory.
+// Chooses a candidate for every region and a format for every value: in order of execution, each
+// region by its own time; on the CPU layouts then jointly, where they change inside the network.
+// Costs come from the timing cache or are measured. The assignment lives in builder->memory.
 carnot_status* carnot_select(carnot_builder* builder, const carnot_analysis* analysis,
                              carnot_candidates* candidates, const carnot_select_request* request,
                              carnot_assignment* out) CARNOT_MUST_USE;
