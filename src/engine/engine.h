@@ -1,8 +1,8 @@
 // Engines: an immutable plan with its weights, shared by contexts; read from a file or memory,
 // written to either.
 //
-// File: header (magic, version, sections with checksums), metadata (codec.h; compress.h where that
-// makes them smaller), then the weights on a page boundary, each blob at a multiple of 64 bytes,
+// File: header (magic, version, sections with checksums), metadata (codec.h; LZ4 where that makes
+// them smaller), then the weights on a page boundary, each blob at a multiple of 64 bytes,
 // used in place from the mapping. Load checks the metadata's checksum and content; weights are
 // checked by carnot_engine_verify, because hashing them costs more than loading may take.
 #ifndef CARNOT_ENGINE_ENGINE_H_

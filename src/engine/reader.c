@@ -1,9 +1,9 @@
 // File → engine. Nothing of the file is trusted: metadata are copied before they are looked at.
+#include <lz4.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
 #include "engine/codec.h"
-#include "engine/compress.h"
 #include "engine/engine.h"
 #include "engine/header.h"
 #include "engine/plugins.h"
@@ -40,6 +40,10 @@ static carnot_status* check_header(const void* data, size_t size, carnot_header*
                (unsigned long long)out->metadata_bytes, (unsigned long long)out->metadata.bytes);
   CARNOT_CHECK(out->weights.offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL,
                "the engine's weights are not aligned");
+  CARNOT_CHECK(
+      out->metadata_bytes == out->metadata.bytes || out->metadata_bytes <= LZ4_MAX_INPUT_SIZE,
+      INVALID_MODEL, "the engine's metadata have %llu bytes, compressed ones up to %d",
+      (unsigned long long)out->metadata_bytes, LZ4_MAX_INPUT_SIZE);
   return NULL;
 }
 
@@ -131,8 +135,14 @@ static carnot_status* decode(const carnot_header* header, const void* metadata,
   if (stored == size) return carnot_plan_decode(metadata, size, out_plan);
   void* memory;
   CARNOT_TRY(carnot_calloc(size, 1, "decompressed metadata", &memory));
-  carnot_status* status = carnot_decompress(metadata, stored, memory, size);
-  if (!status) status = carnot_plan_decode(memory, size, out_plan);
+  const int made = LZ4_decompress_safe(metadata, memory, (int)stored, (int)size);
+  carnot_status* status =
+      made == (int)size
+          ? carnot_plan_decode(memory, size, out_plan)
+          : carnot_status_make(CARNOT_INVALID_MODEL, __FILE__, __LINE__,
+                               "the engine's metadata are damaged: %zu compressed bytes do not "
+                               "make %zu",
+                               stored, size);
   free(memory);
   return status;
 }

@@ -1,9 +1,10 @@
 // Plan → file.
+#include <lz4hc.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "engine/codec.h"
-#include "engine/compress.h"
 #include "engine/engine.h"
 #include "engine/header.h"
 
@@ -60,25 +61,25 @@ static void add_piece(image* out, const void* data, size_t size) {
   out->bytes += size;
 }
 
-// The metadata and the text behind them, compressed, to out->packed, where that makes them smaller.
+// The metadata and the text behind them, compressed (LZ4), to out->packed, where that makes them
+// smaller.
 static carnot_status* compress(const void* metadata, size_t bytes, const char* text,
                                size_t text_bytes, image* out, size_t* out_bytes) {
-  void *table, *packed;
-  *out_bytes = bytes + text_bytes;
-  if (*out_bytes >= UINT32_MAX) return NULL;
-  CARNOT_TRY(carnot_calloc(CARNOT_COMPRESS_TABLE, sizeof(uint32_t), "a table", &table));
-  carnot_status* status =
-      carnot_calloc(carnot_compress_bound(bytes) + carnot_compress_bound(text_bytes), 1,
-                    "compressed metadata", &packed);
+  void *both, *packed;
+  const size_t all = *out_bytes = bytes + text_bytes;
+  if (all > LZ4_MAX_INPUT_SIZE) return NULL;
+  CARNOT_TRY(carnot_calloc(all, 1, "metadata", &both));
+  carnot_status* status = carnot_calloc(all, 1, "compressed metadata", &packed);
   if (!status) {
-    size_t size = carnot_compress(metadata, bytes, table, packed);
-    size += carnot_compress(text, text_bytes, table, (char*)packed + size);
-    if (size < *out_bytes)
-      out->packed = packed, *out_bytes = size;
+    memcpy(both, metadata, bytes);
+    if (text_bytes) memcpy((char*)both + bytes, text, text_bytes);
+    const int size = LZ4_compress_HC(both, packed, (int)all, (int)all - 1, LZ4HC_CLEVEL_DEFAULT);
+    if (size > 0)  // else there is no room
+      out->packed = packed, *out_bytes = (size_t)size;
     else
       free(packed);
   }
-  free(table);
+  free(both);
   return status;
 }
 

@@ -102,7 +102,7 @@ def test_cmake_package(prefix: pathlib.Path, environment: dict, tmp_path: pathli
 
 
 def test_the_runtime_needs_little(environment: dict) -> None:
-    """An application that only runs engines carries libcarnot_runtime and xxHash."""
+    """An application that only runs engines carries libcarnot_runtime, xxHash and LZ4."""
     linked = run("ldd", pathlib.Path(environment["LD_LIBRARY_PATH"]) / "libcarnot_runtime.so.0")
     assert not [name for name in ("png", "jpeg", "pcre2", "lept", "libcarnot.so") if name in linked], linked
 

@@ -1,11 +1,11 @@
 #include "mutation.h"
 
+#include <lz4.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/hash.h"
-#include "engine/compress.h"
 #include "engine/header.h"
 #include "run/context.h"
 
@@ -33,8 +33,8 @@ void mutation_decompress(void** data, size_t* size) {
   if (metadata.bytes == bytes) return;
   uint8_t* plain = calloc(1, begin + weights.bytes);
   const uint8_t* packed = *data;
-  carnot_status_free(
-      carnot_decompress(packed + metadata.offset, metadata.bytes, plain + sizeof(header), bytes));
+  LZ4_decompress_safe((const char*)packed + metadata.offset, (char*)plain + sizeof(header),
+                      (int)metadata.bytes, (int)bytes);
   memcpy(plain + begin, packed + weights.offset, weights.bytes);
   header.metadata = (carnot_section){sizeof(header), bytes, 0};
   header.weights.offset = begin;
