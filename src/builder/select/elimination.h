@@ -28,7 +28,7 @@ typedef struct carnot_elimination {
 } carnot_elimination;
 
 // An alternative of the cutset that the evaluation chooses.
-enum { CARNOT_PBQP_OPEN = UINT32_MAX };
+#define CARNOT_PBQP_OPEN UINT32_MAX
 
 // Finds an order. Adds edges of no cost to |problem|, which it borrows. OUT_OF_MEMORY.
 carnot_status* carnot_elimination_init(carnot_pbqp* problem,
