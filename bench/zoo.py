@@ -357,6 +357,9 @@ def main() -> int:
 
     args.exporters, args.peers = args.exporters.split(","), [p for p in args.peers.split(",") if p]
     names = args.only.split(",") if args.only else list(MAKERS)
+    unknown = [name for name in names if name not in MAKERS]
+    if unknown:
+        ap.error(f"--only {','.join(unknown)}: no network of bench/zoo_networks.py, which has {', '.join(MAKERS)}")
     file = pathlib.Path(args.json) if args.json else None
     records = [json.loads(line) for line in file.read_text().splitlines()] if file and file.exists() else []
     known = {(r["network"], r["batch"]) for r in records}

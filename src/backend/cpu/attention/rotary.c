@@ -73,17 +73,17 @@ static carnot_status* rotary_configure(const carnot_step_view* step, const carno
                x->rank);
   CARNOT_TRY(carnot_cpu_check_alike(x, &outputs[0]));
   CARNOT_TRY(read_sizes(step, x, s));
-  const int64_t last = cosines->dims[cosines->rank - 1], places = s->batch * s->time;
+  const int64_t last = cosines->dims[cosines->rank - 1], tokens = s->batch * s->time;
   s->rows = carnot_dims_count(cosines->dims, cosines->rank - 1);
   CARNOT_CHECK(last == s->half && carnot_dims_count(sines->dims, sines->rank) == s->rows * s->half,
                INVALID_MODEL, "the last dimension of the caches is %lld; %lld is required",
                (long long)last, (long long)s->half);
   const int64_t given = positions ? carnot_dims_count(positions->dims, positions->rank) : s->rows;
-  CARNOT_CHECK(given == places && (!positions || (carnot_cpu_is_index(positions->format.dtype) &&
+  CARNOT_CHECK(given == tokens && (!positions || (carnot_cpu_is_index(positions->format.dtype) &&
                                                   carnot_cpu_is_dense(positions))),
                INVALID_MODEL, "%lld positions for %lld batches of %lld", (long long)given,
                (long long)s->batch, (long long)s->time);
-  s->per_part = carnot_rows_per_part(places * s->heads, s->size);
+  s->per_part = carnot_rows_per_part(tokens * s->heads, s->size);
   return NULL;
 }
 
@@ -101,9 +101,9 @@ static void rotary_part(void* argument, int64_t part) {
   const int64_t first = part * s->per_part,
                 last = carnot_min_i64(first + s->per_part, s->batch * s->time * s->heads);
   for (int64_t i = first; i < last; i++) {  // heads in memory order
-    const int64_t place = s->heads_last ? i / s->heads
+    const int64_t token = s->heads_last ? i / s->heads
                                         : i / (s->heads * s->time) * s->time + i % s->time,
-                  row = run->positions ? carnot_cpu_index_at(run->positions, place) : place;
+                  row = run->positions ? carnot_cpu_index_at(run->positions, token) : token;
     run->kernel(s->size, s->half, s->interleaved, run->x + i * s->size,
                 run->cosines + row * s->half, run->sines + row * s->half, run->y + i * s->size);
   }

@@ -50,7 +50,7 @@ static carnot_status* col2im_validate(const carnot_step_view* step) {
 
 typedef struct col2im_state {
   carnot_sliding_window window;
-  int64_t planes, image[kRank], places[kRank];  // places: of the block
+  int64_t planes, image[kRank], positions[kRank];  // positions: of the block
 } col2im_state;
 
 static carnot_status* col2im_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -74,9 +74,9 @@ static carnot_status* col2im_configure(const carnot_step_view* step, const carno
     CARNOT_CHECK(room >= 0, INVALID_ARGUMENT, "a block of %lld does not fit dimension %d of %lld",
                  (long long)reach, d, (long long)y->dims[2 + d]);
     s->image[d] = y->dims[2 + d];
-    s->places[d] = room / w->strides[d] + 1;
+    s->positions[d] = room / w->strides[d] + 1;
   }
-  const int64_t taps = w->kernel[0] * w->kernel[1], columns = s->places[0] * s->places[1];
+  const int64_t taps = w->kernel[0] * w->kernel[1], columns = s->positions[0] * s->positions[1];
   CARNOT_CHECK(x->dims[1] == y->dims[1] * taps && x->dims[2] == columns, INVALID_ARGUMENT,
                "the input has %lld rows and %lld columns; %lld and %lld are required",
                (long long)x->dims[1], (long long)x->dims[2], (long long)(y->dims[1] * taps),
@@ -95,19 +95,19 @@ CARNOT_CPU_INLINE void add_row(const float* restrict x, float* restrict y, int64
   for (int64_t i = 0; i < count; i++) y[i * stride] += x[i];
 }
 
-// Adds the columns of tap (r,s), a picture of places, to a channel.
+// Adds the columns of tap (r,s), a picture of positions, to a channel.
 static void add_tap(const col2im_state* state, int64_t r, int64_t s, const float* x, float* y) {
   const carnot_sliding_window* w = &state->window;
   const int64_t stride = w->strides[1], first = s * w->dilations[1] - w->begin[1],
                 q0 = first < 0 ? carnot_ceildiv(-first, stride) : 0,
                 q1 = first < state->image[1]
-                         ? carnot_min_i64(state->places[1],
+                         ? carnot_min_i64(state->positions[1],
                                           (state->image[1] - 1 - first) / stride + 1)
                          : 0;
-  for (int64_t p = 0; p < state->places[0] && q0 < q1; p++) {
+  for (int64_t p = 0; p < state->positions[0] && q0 < q1; p++) {
     const int64_t h = p * w->strides[0] + r * w->dilations[0] - w->begin[0];
     if (h < 0 || h >= state->image[0]) continue;
-    const float* from = x + p * state->places[1] + q0;
+    const float* from = x + p * state->positions[1] + q0;
     float* to = y + h * state->image[1] + first + q0 * stride;
     if (stride == 1)
       add_row(from, to, 1, q1 - q0);
@@ -121,11 +121,11 @@ static void col2im_part(void* argument, int64_t plane) {
   const col2im_state* state = run->s;
   const int64_t rows = state->window.kernel[0], columns = state->window.kernel[1],
                 size = state->image[0] * state->image[1],
-                places = state->places[0] * state->places[1];
+                positions = state->positions[0] * state->positions[1];
   float* y = run->y + plane * size;
   memset(y, 0, (size_t)size * sizeof(float));
   for (int64_t t = 0; t < rows * columns; t++)
-    add_tap(state, t / columns, t % columns, run->x + (plane * rows * columns + t) * places, y);
+    add_tap(state, t / columns, t % columns, run->x + (plane * rows * columns + t) * positions, y);
 }
 
 static carnot_status* col2im_run_all(const carnot_step_view* step, void* state,

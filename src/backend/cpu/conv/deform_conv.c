@@ -1,6 +1,6 @@
 // Deformable convolution of pictures over channels-last float32: the samples of a block of pixels,
 // interpolated channel by channel, are the rows of a GEMM with packed weights.
-//   A[pixel, (tap, channel)] = mask * x at the pixel's place for the tap;  y = A * W^T + bias
+//   A[pixel, (tap, channel)] = mask * x at the pixel's position for the tap;  y = A * W^T + bias
 #include <math.h>
 
 #include "backend/cpu/common/isa_variants.h"
@@ -191,14 +191,14 @@ static void sample_pixel(const deform_run* run, int64_t pixel, float* row) {
               w0 = (float)(at % g->q * g->stride_w - g->pad_w);
   for (int64_t i = 0; i < p->offset_groups * taps; i++) {
     const int64_t t = i % taps, first = i / taps * channels,
-                  place = n * p->offset_groups * taps + i;
-    const float* offset = run->offsets + 2 * place * size + at;
+                  plane = n * p->offset_groups * taps + i;
+    const float* offset = run->offsets + 2 * plane * size + at;
     carnot_tap rows[2], columns[2];
     const carnot_interpolate_f32 interpolate = {
         .channels = channels,
         .src = run->x + n * g->src_n + first,
         .row_count = taps_at(h0 + (float)(t / g->s * g->dilation_h) + offset[0], g->h, g->src_h,
-                             run->mask ? run->mask[place * size + at] : 1, rows),
+                             run->mask ? run->mask[plane * size + at] : 1, rows),
         .column_count = taps_at(w0 + (float)(t % g->s * g->dilation_w) + offset[size], g->w,
                                 g->src_w, 1, columns),
         .rows = rows,

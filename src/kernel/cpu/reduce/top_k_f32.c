@@ -6,17 +6,17 @@
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/common/simd.h"
 
-// Orders as the elements do, the lower place before the higher of equal ones: larger goes first.
-static int64_t entry_of(float x, int64_t place, bool largest) {
+// Orders as the elements do, the lower position before the higher of equal ones: larger goes first.
+static int64_t entry_of(float x, int64_t position, bool largest) {
   uint32_t bits = x == 0 ? 0 : bits_of_f32(x);
   if (x != x) bits = 0x7fffffff;
   // As a signed integer: the magnitude bits of negative numbers turned.
   uint32_t key = bits & 0x80000000 ? bits ^ 0x7fffffff : bits;
   if (!largest) key = ~key;
-  return (int64_t)((uint64_t)key << 32 | (uint32_t) ~(uint32_t)place);
+  return (int64_t)((uint64_t)key << 32 | (uint32_t) ~(uint32_t)position);
 }
 
-static int64_t place_of(int64_t entry) { return (uint32_t) ~(uint32_t)entry; }
+static int64_t position_of(int64_t entry) { return (uint32_t) ~(uint32_t)entry; }
 
 static void sink_top(int64_t* heap, int64_t count) {
   const int64_t moved = heap[0];
@@ -38,14 +38,14 @@ static void rise_last(int64_t* heap, int64_t at) {
 
 static void offer(const carnot_top_k_f32* p, const float* x, int64_t from, int64_t to,
                   int64_t* heap) {
-  float worst = x[place_of(heap[0])];
+  float worst = x[position_of(heap[0])];
   for (int64_t i = from; i < to; ++i) {
     if (p->largest ? x[i] <= worst : x[i] >= worst) continue;
     const int64_t entry = entry_of(x[i], i, p->largest);
     if (entry <= heap[0]) continue;
     heap[0] = entry;
     sink_top(heap, p->k);
-    worst = x[place_of(heap[0])];
+    worst = x[position_of(heap[0])];
   }
 }
 
@@ -159,9 +159,9 @@ static int64_t* sort_entries(int64_t* entries, int64_t* other, int64_t n) {
 }
 
 static void write_entry(const carnot_top_k_f32* p, const float* x, int64_t entry, int64_t to) {
-  const int64_t place = place_of(entry);
-  if (p->values) p->values[to] = x[place];
-  if (p->index) p->index[to] = place;
+  const int64_t position = position_of(entry);
+  if (p->values) p->values[to] = x[position];
+  if (p->index) p->index[to] = position;
 }
 
 static void sort_lane(const carnot_top_k_f32* p, const float* x, int64_t to, int64_t* entries) {
