@@ -27,6 +27,13 @@ typedef struct carnot_sliding_window {
   bool ceil_mode;
 } carnot_sliding_window;
 
+// Whether each result reads the one element at its own position.
+static inline bool carnot_sliding_window_is_pointwise(const carnot_sliding_window* w) {
+  for (int d = 0; d < w->rank; d++)
+    if (w->kernel[d] != 1 || w->strides[d] != 1 || w->begin[d] || w->end[d]) return false;
+  return true;
+}
+
 // Reads kernel_shape, strides, dilations, pads and auto_pad, whichever |row| has. |weights|: the
 // type whose dimensions from 2 on are the kernel, or NULL: kernel_shape says it.
 carnot_status* carnot_sliding_window_read(const carnot_op_row* row, const carnot_attrs* attrs,

@@ -95,9 +95,9 @@ static bool take_addition(reader* r, const carnot_plan_node* node) {
   if (other < input_count && (r->facts[other] & CARNOT_FACT_CHANNEL) &&
       (r->facts[other] & CARNOT_FACT_KNOWN)) {
     const bool is_float = r->problem->inputs[other].format.dtype == CARNOT_DTYPE_F32;
-    uint32_t* place = r->out->is_twice ? &r->out->offset : &r->out->bias;
-    if (*place != CARNOT_PLAN_NONE || has_residual || (r->out->is_twice && !is_float)) return false;
-    *place = other;
+    uint32_t* slot = r->out->is_twice ? &r->out->offset : &r->out->bias;
+    if (*slot != CARNOT_PLAN_NONE || has_residual || (r->out->is_twice && !is_float)) return false;
+    *slot = other;
     return true;
   }
   if (has_residual || !(r->facts[operand.value] & CARNOT_FACT_FULL)) return false;

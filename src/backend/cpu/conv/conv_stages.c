@@ -153,23 +153,7 @@ carnot_epilogue_f32 carnot_conv_stage_epilogue(const carnot_conv_params* p, cons
 
 carnot_conv2d_bf16_tiles carnot_conv_stage_tiles(const carnot_conv_params* p, int64_t m,
                                                  int64_t lda, int64_t ldc) {
-  return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
-                                             .h = 1,
-                                             .w = m,
-                                             .c = p->channels,
-                                             .p = 1,
-                                             .q = m,
-                                             .k = p->filters,
-                                             .r = 1,
-                                             .s = 1,
-                                             .stride_h = 1,
-                                             .stride_w = 1,
-                                             .dilation_h = 1,
-                                             .dilation_w = 1,
-                                             .src_n = m * lda,
-                                             .src_h = m * lda,
-                                             .src_w = lda,
-                                             .ld = ldc}};
+  return carnot_conv2d_bf16_tiles_of_gemm(m, p->channels, p->filters, lda, ldc);
 }
 
 void carnot_conv_stage_run_point(const carnot_conv_stage_point* point, int64_t m, int64_t n0,

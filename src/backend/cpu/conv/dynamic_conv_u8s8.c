@@ -62,7 +62,7 @@ static bool dynamic_uses_input(const carnot_step_view* step, uint32_t input) {
 }
 
 typedef struct dynamic_state {
-  carnot_dynamic_places places;
+  carnot_dynamic_offsets offsets;
   carnot_integer_conv_state conv;
 } dynamic_state;
 
@@ -84,8 +84,8 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
                "the input is not contiguous");
   CARNOT_TRY(carnot_integer_conv_configure(&p->conv, step, x, y, &s->conv));
   CARNOT_TRY(carnot_dynamic_operands_configure(&p->operands, inputs, outputs, p->conv.filters,
-                                               s->conv.parts, &s->places));
-  *out_workspace_bytes = s->places.end + s->conv.bytes;
+                                               s->conv.parts, &s->offsets));
+  *out_workspace_bytes = s->offsets.end + s->conv.bytes;
   return NULL;
 }
 
@@ -95,7 +95,7 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
   const dynamic_params* p = step->params;
   const dynamic_state* s = memory;
   const carnot_dynamic_run run = {.operands = &p->operands,
-                                  .places = &s->places,
+                                  .offsets = &s->offsets,
                                   .kernels = carnot_cpu_kernels_of(step->tactic->isa),
                                   .inputs = inputs,
                                   .outputs = outputs,
@@ -104,7 +104,7 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
   const carnot_dynamic_activations a = carnot_dynamic_operands_begin(&run);
   const carnot_integer_conv_operands operands = {
       .x = a.x, .is_signed = a.is_signed, .zero = a.zero, .y = a.y, .epilogue = a.epilogue};
-  carnot_integer_conv_run(&p->conv, &s->conv, step, &operands, (char*)workspace + s->places.end,
+  carnot_integer_conv_run(&p->conv, &s->conv, step, &operands, (char*)workspace + s->offsets.end,
                           executor);
   carnot_dynamic_operands_end(&run);
   return NULL;

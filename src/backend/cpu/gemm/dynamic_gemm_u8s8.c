@@ -68,7 +68,7 @@ static bool dynamic_uses_input(const carnot_step_view* step, uint32_t input) {
 
 typedef struct dynamic_state {
   carnot_work_partition partition;
-  carnot_dynamic_places places;
+  carnot_dynamic_offsets offsets;
   size_t tiles;  // of the workspace, behind the bias: bytes from its start
 } dynamic_state;
 
@@ -85,9 +85,10 @@ static carnot_status* dynamic_configure(const carnot_step_view* step, const carn
                INVALID_ARGUMENT, "operands do not fit weights of %lld by %lld", (long long)p->k,
                (long long)p->n);
   s->partition = carnot_int8_gemm_partition(step, rows, p->n, p->k);
-  CARNOT_TRY(carnot_dynamic_operands_configure(
-      &p->operands, inputs, outputs, p->n, carnot_work_partition_count(&s->partition), &s->places));
-  s->tiles = s->places.end + carnot_align_up((size_t)p->n * sizeof(int32_t), 64);
+  CARNOT_TRY(carnot_dynamic_operands_configure(&p->operands, inputs, outputs, p->n,
+                                               carnot_work_partition_count(&s->partition),
+                                               &s->offsets));
+  s->tiles = s->offsets.end + carnot_align_up((size_t)p->n * sizeof(int32_t), 64);
   *out_workspace_bytes = s->tiles + carnot_int8_gemm_workspace(step->tactic, &s->partition, p->k);
   return NULL;
 }
@@ -97,9 +98,9 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
                                       void* workspace, carnot_executor* executor) {
   const dynamic_params* p = step->params;
   const dynamic_state* s = memory;
-  int32_t* bias = (void*)((char*)workspace + s->places.end);
+  int32_t* bias = (void*)((char*)workspace + s->offsets.end);
   const carnot_dynamic_run run = {.operands = &p->operands,
-                                  .places = &s->places,
+                                  .offsets = &s->offsets,
                                   .kernels = carnot_cpu_kernels_of(step->tactic->isa),
                                   .inputs = inputs,
                                   .outputs = outputs,
@@ -116,7 +117,7 @@ static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory
                                  .a_signed = a.is_signed,
                                  .b = step->constants[CARNOT_INTEGER_WEIGHTS],
                                  .dst = a.y,
-                                 .ld = s->places.y_ld,
+                                 .ld = s->offsets.y_ld,
                                  .epilogue = a.epilogue};
   carnot_int8_gemm_run(step, &s->partition, &gemm, (char*)workspace + s->tiles, executor);
   carnot_dynamic_operands_end(&run);

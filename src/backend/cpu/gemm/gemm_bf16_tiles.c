@@ -6,24 +6,9 @@
 enum { kLeastRows = 16, kRowUnit = 32 };
 
 static carnot_conv2d_bf16_tiles call_of(int64_t m, int64_t k, int64_t n, bool a_is_bf16) {
-  return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
-                                             .h = 1,
-                                             .w = m,
-                                             .c = k,
-                                             .p = 1,
-                                             .q = m,
-                                             .k = n,
-                                             .r = 1,
-                                             .s = 1,
-                                             .stride_h = 1,
-                                             .stride_w = 1,
-                                             .dilation_h = 1,
-                                             .dilation_w = 1,
-                                             .src_n = m * k,
-                                             .src_h = m * k,
-                                             .src_w = k,
-                                             .ld = n},
-                                    .src_is_bf16 = a_is_bf16};
+  carnot_conv2d_bf16_tiles call = carnot_conv2d_bf16_tiles_of_gemm(m, k, n, /*lda=*/k, /*ldc=*/n);
+  call.src_is_bf16 = a_is_bf16;
+  return call;
 }
 
 static size_t scratch_of(const carnot_conv2d_bf16_tiles* call) {

@@ -139,12 +139,12 @@ static carnot_status* check_operands(const carnot_dynamic_operands* o, const car
 carnot_status* carnot_dynamic_operands_configure(const carnot_dynamic_operands* o,
                                                  const carnot_operand* inputs,
                                                  const carnot_operand* outputs, int64_t columns,
-                                                 int64_t parts, carnot_dynamic_places* out) {
+                                                 int64_t parts, carnot_dynamic_offsets* out) {
   CARNOT_TRY(check_operands(o, inputs, outputs, columns));
-  *out = (carnot_dynamic_places){.count = count_of(&inputs[o->x]),
-                                 .rows = count_of(outputs) / columns,
-                                 .columns = columns,
-                                 .parts = parts};
+  *out = (carnot_dynamic_offsets){.count = count_of(&inputs[o->x]),
+                                  .rows = count_of(outputs) / columns,
+                                  .columns = columns,
+                                  .parts = parts};
   out->y_ld = carnot_epilogue_row_distance(outputs, o->channel_axis);
   if (o->quantizes_y)
     out->q_ld = carnot_epilogue_row_distance(outputs + o->writes_y, o->channel_axis);
@@ -161,29 +161,29 @@ carnot_status* carnot_dynamic_operands_configure(const carnot_dynamic_operands* 
 }
 
 static float* result_of(const carnot_dynamic_run* run) {
-  return run->operands->writes_y ? run->outputs[0].data : (void*)(run->workspace + run->places->y);
+  return run->operands->writes_y ? run->outputs[0].data : (void*)(run->workspace + run->offsets->y);
 }
 
 carnot_dynamic_activations carnot_dynamic_operands_begin(const carnot_dynamic_run* run) {
   const carnot_dynamic_operands* o = run->operands;
-  const carnot_dynamic_places* places = run->places;
+  const carnot_dynamic_offsets* offsets = run->offsets;
   const carnot_operand *inputs = run->inputs, *x = &inputs[o->x], *w_scale = &inputs[o->w_scale];
   char* memory = run->workspace;
-  float *scales = (void*)(memory + places->scale), x_scale;
+  float *scales = (void*)(memory + offsets->scale), x_scale;
   carnot_dynamic_activations out = {
       .x = x->data, .is_signed = x->format.dtype == CARNOT_DTYPE_I8, .y = result_of(run)};
   if (o->quantizes) {
     uint8_t found;
-    out.x = memory + places->bytes;
-    carnot_dynamic_quantize(run->kernels, x->data, places->count, memory + places->ranges,
-                            run->executor, (uint8_t*)memory + places->bytes, &x_scale, &found);
+    out.x = memory + offsets->bytes;
+    carnot_dynamic_quantize(run->kernels, x->data, offsets->count, memory + offsets->ranges,
+                            run->executor, (uint8_t*)memory + offsets->bytes, &x_scale, &found);
     out.zero = found;
   } else {
     x_scale = *(const float*)inputs[o->x_scale].data;
     if (o->x_zero >= 0) out.zero = carnot_load_i64(x->format.dtype, inputs[o->x_zero].data, 0);
   }
   const int64_t each = count_of(w_scale) > 1;
-  for (int64_t n = 0; n < places->columns; n++)
+  for (int64_t n = 0; n < offsets->columns; n++)
     scales[n] = x_scale * ((const float*)w_scale->data)[each * n];
   out.epilogue =
       (carnot_int8_epilogue){.scale = scales,
@@ -191,7 +191,7 @@ carnot_dynamic_activations carnot_dynamic_operands_begin(const carnot_dynamic_ru
                              .activation = (carnot_kernel_activation)o->activation,
                              .a = o->a,
                              .b = o->b,
-                             .range = o->quantizes_y ? (void*)(memory + places->y_ranges) : NULL,
+                             .range = o->quantizes_y ? (void*)(memory + offsets->y_ranges) : NULL,
                              .output = CARNOT_INT8_OUTPUT_F32};
   if (o->residual >= 0) {
     out.epilogue.residual_type = CARNOT_INT8_RESIDUAL_F32;
@@ -203,11 +203,11 @@ carnot_dynamic_activations carnot_dynamic_operands_begin(const carnot_dynamic_ru
 
 void carnot_dynamic_operands_end(const carnot_dynamic_run* run) {
   const carnot_dynamic_operands* o = run->operands;
-  const carnot_dynamic_places* places = run->places;
+  const carnot_dynamic_offsets* offsets = run->offsets;
   if (!o->quantizes_y) return;
-  const float* ranges = (const void*)(run->workspace + places->y_ranges);
+  const float* ranges = (const void*)(run->workspace + offsets->y_ranges);
   float range[2] = {0, 0};
-  for (int64_t i = 0; i < places->parts * 2 * CARNOT_INT8_RANGE_LANES; i++) {
+  for (int64_t i = 0; i < offsets->parts * 2 * CARNOT_INT8_RANGE_LANES; i++) {
     const bool high = i / CARNOT_INT8_RANGE_LANES % 2;
     if (high ? ranges[i] > range[1] : ranges[i] < range[0]) range[high] = ranges[i];
   }
@@ -215,7 +215,7 @@ void carnot_dynamic_operands_end(const carnot_dynamic_run* run) {
   float* scale = quantized[1].data;
   uint8_t* zero = quantized[2].data;
   carnot_dynamic_scale(range, scale, zero);
-  const carnot_quantize q = {.n = places->columns, .scale = scale, .zero_point = zero};
-  carnot_dynamic_quantize_rows(run->kernels, &q, places->rows, result_of(run), places->y_ld,
-                               quantized[0].data, places->q_ld, run->executor);
+  const carnot_quantize q = {.n = offsets->columns, .scale = scale, .zero_point = zero};
+  carnot_dynamic_quantize_rows(run->kernels, &q, offsets->rows, result_of(run), offsets->y_ld,
+                               quantized[0].data, offsets->q_ld, run->executor);
 }

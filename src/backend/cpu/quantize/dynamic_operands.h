@@ -29,12 +29,12 @@ carnot_status* carnot_dynamic_operands_validate(const carnot_dynamic_operands* o
 bool carnot_dynamic_operands_uses(const carnot_dynamic_operands* o, uint32_t input);
 
 // Parts of the workspace, in bytes from its start, and the result as rows of columns.
-typedef struct carnot_dynamic_places {
+typedef struct carnot_dynamic_offsets {
   int64_t count;  // elements of x
   int64_t rows, columns, y_ld, q_ld;
   int64_t parts;  // each with a range of its own
   size_t scale, bytes, ranges, y, y_ranges, end;
-} carnot_dynamic_places;
+} carnot_dynamic_offsets;
 
 // configure: checks types and sizes of all operands, of |columns| columns or output channels, and
 // lays out the workspace up to |end|, a multiple of 64. |parts|: calls of the kernel.
@@ -42,12 +42,12 @@ carnot_status* carnot_dynamic_operands_configure(const carnot_dynamic_operands* 
                                                  const carnot_operand* inputs,
                                                  const carnot_operand* outputs, int64_t columns,
                                                  int64_t parts,
-                                                 carnot_dynamic_places* out) CARNOT_MUST_USE;
+                                                 carnot_dynamic_offsets* out) CARNOT_MUST_USE;
 
 // What the operands of a run are made of.
 typedef struct carnot_dynamic_run {
   const carnot_dynamic_operands* operands;
-  const carnot_dynamic_places* places;
+  const carnot_dynamic_offsets* offsets;
   const carnot_cpu_kernels* kernels;
   const carnot_operand *inputs, *outputs;
   char* workspace;

@@ -32,13 +32,6 @@ static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*resid
 
 // ---- build ----
 
-static bool is_pointwise(const carnot_sliding_window* t) {
-  bool one = true;
-  for (int d = 0; d < 2; d++)
-    one = one && t->kernel[d] == 1 && t->strides[d] == 1 && !t->begin[d] && !t->end[d];
-  return one;
-}
-
 static const char* conv1x1_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_conv c;
   const char* why =
@@ -60,7 +53,8 @@ static const char* conv1x1_reject(carnot_problem* problem, char* reason, size_t 
         "%d channels, %d KiB of weights and from %d pixels on",
         (long long)w->dims[1], (long long)w->dims[0], (long long)pixels, (int)kMostChannels,
         kMostWeights >> 10, (int)kLeastPixels);
-  if (!is_pointwise(&c.problem.window)) return "the window is not 1x1 of stride 1";
+  if (!carnot_sliding_window_is_pointwise(&c.problem.window))
+    return "the window is not 1x1 of stride 1";
   carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
 }

@@ -10,16 +10,11 @@ typedef struct gemv_state {
 } gemv_state;
 _Static_assert(sizeof(gemv_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// A 1x1 convolution whose results are as many as its pixels.
 static bool is_pointwise(const carnot_problem* problem) {
   carnot_conv_problem conv;
   char unused[256];
-  if (carnot_conv_problem_read(problem, &conv, unused, sizeof(unused))) return false;
-  const carnot_sliding_window* t = &conv.window;
-  bool one = true;
-  for (int d = 0; d < t->rank; d++)
-    one = one && t->kernel[d] == 1 && t->strides[d] == 1 && !t->begin[d] && !t->end[d];
-  return one;
+  return !carnot_conv_problem_read(problem, &conv, unused, sizeof(unused)) &&
+         carnot_sliding_window_is_pointwise(&conv.window);
 }
 
 static const char* gemv_reject(carnot_problem* problem, char* reason, size_t size) {

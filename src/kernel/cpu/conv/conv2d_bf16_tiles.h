@@ -30,6 +30,30 @@ typedef struct carnot_conv2d_bf16_tiles {
   void* scratch;
 } carnot_conv2d_bf16_tiles;
 
+// A GEMM of [m,k], rows |lda| apart, by |n| columns to rows |ldc| apart: a 1x1 convolution over one
+// row of pixels. Without pointers.
+static inline carnot_conv2d_bf16_tiles carnot_conv2d_bf16_tiles_of_gemm(int64_t m, int64_t k,
+                                                                        int64_t n, int64_t lda,
+                                                                        int64_t ldc) {
+  return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
+                                             .h = 1,
+                                             .w = m,
+                                             .c = k,
+                                             .p = 1,
+                                             .q = m,
+                                             .k = n,
+                                             .r = 1,
+                                             .s = 1,
+                                             .stride_h = 1,
+                                             .stride_w = 1,
+                                             .dilation_h = 1,
+                                             .dilation_w = 1,
+                                             .src_n = m * lda,
+                                             .src_h = m * lda,
+                                             .src_w = lda,
+                                             .ld = ldc}};
+}
+
 typedef void carnot_conv2d_bf16_tiles_fn(const carnot_conv2d_bf16_tiles* p, int64_t m0, int64_t m1,
                                          int64_t n0, int64_t n1);
 
