@@ -19,7 +19,8 @@ typedef enum carnot_storage {
                                  // set
   CARNOT_STORAGE_HEAP,     // the context's growable store: size or time of death unknown before the
                            // run
-  CARNOT_STORAGE_ALIAS,    // the elements of value |index| under other dimensions
+  CARNOT_STORAGE_ALIAS,    // in the memory of value |index|: its elements under other dimensions,
+                           // or written over them by the last step that reads them
   CARNOT_STORAGE_SUBVIEW,  // a part of value |index| along |axis|, behind |before|: of a concat,
                            // which its producer writes in place, or of a split
   CARNOT_STORAGE_COUNT

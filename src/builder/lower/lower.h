@@ -131,6 +131,12 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) CARNOT_MUST_USE;
 // Assigns storage to every value and plans the arenas.
 carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) CARNOT_MUST_USE;
 
+// ---- share_memory.c ----
+
+// Makes results aliases of operands that their steps may write over. Called when the lifetimes are
+// known.
+void carnot_lowering_share_memory(carnot_lowering* l);
+
 // ---- join_parts.c ----
 
 // Lays values in the results of the Concats that read them, where steps can write and read them

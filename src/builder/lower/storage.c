@@ -249,6 +249,7 @@ carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) {
   write_outputs_in_place(l);
   CARNOT_TRY(carnot_lowering_join_parts(l));
   find_lives(l);
+  carnot_lowering_share_memory(l);
   CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_HOST, &plan->arena_bytes, &plan->arena_bound));
   CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));
   plan->values = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_value, l->value_count + 1);

@@ -37,6 +37,10 @@ const char* carnot_epilogue_plan_make(const carnot_problem* problem, uint32_t an
                                       int channel_axis, float* bias, int64_t channels,
                                       bool* out_has_bias, carnot_epilogue_plan* out, char* reason,
                                       size_t size);
+// For carnot_tactic.may_share: a residual that nothing else in the region reads may lie in the
+// result, see carnot_epilogue_f32.
+bool carnot_epilogue_plan_may_share(const carnot_epilogue_plan* plan, const carnot_step_view* step,
+                                    uint32_t input, uint32_t output);
 // Checks every field of a plan that comes from an engine file, for a step of |input_count| inputs.
 carnot_status* carnot_epilogue_plan_validate(const carnot_epilogue_plan* plan,
                                              uint32_t input_count) CARNOT_MUST_USE;

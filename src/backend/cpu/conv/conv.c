@@ -292,6 +292,15 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* state,
   return NULL;
 }
 
+static bool conv_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_conv_params* p = step->params;
+  const int64_t taps = carnot_conv_taps(p);
+  const bool apart = carnot_packed_weights_split((carnot_weights_type)p->weights);
+  return taps <= CARNOT_RESIDUAL_IN_PLACE_TAPS && !is_by_planes(p) &&
+         (apart || taps * p->channels / p->group <= CARNOT_RESIDUAL_IN_PLACE_DEPTH) &&
+         carnot_epilogue_plan_may_share(&p->epilogue_plan, step, input, output);
+}
+
 static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
   const int bytes = type == CARNOT_WEIGHTS_F32 ? 4 : carnot_packed_weights_split(type) ? 6 : 2;
@@ -301,7 +310,7 @@ static void conv_work(const carnot_problem* problem, double* out_flops, double* 
 #define CONV_TACTIC                                                                         \
   .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = packed_reject,               \
   .prepare = conv_prepare, .validate = conv_validate, .uses_input = carnot_conv_uses_input, \
-  .configure = conv_configure, .run = conv_run_all, .work = conv_work
+  .configure = conv_configure, .run = conv_run_all, .may_share = conv_may_share, .work = conv_work
 CARNOT_CPU_TACTICS(conv_f32, CONV_TACTIC);
 CARNOT_CPU_SPLIT_TACTICS(conv, CONV_TACTIC);
 CARNOT_CPU_F16_TACTICS(conv_f16, CONV_TACTIC);

@@ -200,6 +200,11 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
+static bool conv_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_conv_params* p = step->params;
+  return carnot_epilogue_plan_may_share(&p->epilogue_plan, step, input, output);
+}
+
 static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   carnot_conv_work(problem, 2, out_flops, out_bytes);
 }
@@ -208,4 +213,5 @@ CARNOT_CPU_TACTIC(conv_bf16_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERIC
                   .precision = CARNOT_DTYPE_BF16, .takes_bf16 = true, .anchor = CARNOT_OP_CONV,
                   .strided_outputs = true, .reject = conv_reject, .prepare = conv_prepare,
                   .validate = conv_validate, .uses_input = carnot_conv_uses_input,
-                  .configure = conv_configure, .run = conv_run_all, .work = conv_work);
+                  .configure = conv_configure, .run = conv_run_all, .may_share = conv_may_share,
+                  .work = conv_work);

@@ -135,9 +135,14 @@ static void winograd_work(const carnot_problem* problem, double* out_flops, doub
   carnot_conv_work(problem, 4.0 * CARNOT_WINOGRAD_POINTS / 9, out_flops, out_bytes);
 }
 
+static bool winograd_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_conv_params* p = step->params;
+  return carnot_epilogue_plan_may_share(&p->epilogue_plan, step, input, output);
+}
+
 CARNOT_CPU_THREE_TACTICS(conv_winograd_f32, .numerics = CARNOT_NUMERICS_WINOGRAD,
                          .anchor = CARNOT_OP_CONV, .strided_outputs = true,
                          .reject = winograd_reject, .prepare = winograd_prepare,
                          .validate = winograd_validate, .uses_input = carnot_conv_uses_input,
                          .configure = winograd_configure, .run = winograd_run_all,
-                         .work = winograd_work);
+                         .may_share = winograd_may_share, .work = winograd_work);

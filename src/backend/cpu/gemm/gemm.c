@@ -302,6 +302,13 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
   return carnot_cpu_gemm_run_parts(step, state, inputs, outputs, workspace, executor, gemm_part);
 }
 
+static bool gemm_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_cpu_gemm_params* p = step->params;
+  const bool apart = carnot_packed_weights_split((carnot_weights_type)p->weights);
+  return (apart || p->k <= CARNOT_RESIDUAL_IN_PLACE_DEPTH) &&
+         carnot_epilogue_plan_may_share(&p->epilogue_plan, step, input, output);
+}
+
 static void gemm_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
   const int b_bytes = type == CARNOT_WEIGHTS_F32 ? 4 : carnot_packed_weights_split(type) ? 6 : 2;
@@ -311,7 +318,8 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
 #define GEMM_TACTIC                                                                                \
   .anchor = CARNOT_OP_COUNT, .reject = carnot_cpu_gemm_reject, .prepare = carnot_cpu_gemm_prepare, \
   .validate = carnot_cpu_gemm_validate_packed, .uses_input = carnot_cpu_gemm_uses_input,           \
-  .configure = carnot_cpu_gemm_configure, .run = gemm_run_all, .work = gemm_work
+  .configure = carnot_cpu_gemm_configure, .run = gemm_run_all, .may_share = gemm_may_share,        \
+  .work = gemm_work
 CARNOT_CPU_TACTICS(gemm_f32, GEMM_TACTIC);
 CARNOT_CPU_SPLIT_TACTICS(gemm, GEMM_TACTIC);
 CARNOT_CPU_F16_TACTICS(gemm_f16, GEMM_TACTIC);

@@ -127,6 +127,11 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
   return carnot_cpu_gemm_run_parts(step, state, inputs, outputs, workspace, executor, gemm_part);
 }
 
+static bool gemm_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_cpu_gemm_params* p = step->params;
+  return carnot_epilogue_plan_may_share(&p->epilogue_plan, step, input, output);
+}
+
 static void gemm_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   carnot_cpu_gemm_work(problem, /*b_bytes=*/2, out_flops, out_bytes);
 }
@@ -136,4 +141,4 @@ CARNOT_CPU_TACTIC(gemm_bf16_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERIC
                   .reject = gemm_reject, .prepare = carnot_cpu_gemm_prepare,
                   .validate = carnot_cpu_gemm_validate_packed,
                   .uses_input = carnot_cpu_gemm_uses_input, .configure = gemm_configure,
-                  .run = gemm_run_all, .work = gemm_work);
+                  .run = gemm_run_all, .may_share = gemm_may_share, .work = gemm_work);

@@ -117,7 +117,13 @@ static carnot_status* pointwise_run_all(const carnot_step_view* step, void* stat
   return NULL;
 }
 
+// Every element is read before it is written.
+static bool pointwise_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  (void)input, (void)output;
+  return step->output_count == 1;
+}
+
 CARNOT_CPU_TACTICS(pointwise_f32, .anchor = CARNOT_OP_COUNT, .strided_outputs = true,
                    .takes_bf16 = true, .reject = pointwise_reject, .prepare = pointwise_prepare,
                    .validate = pointwise_validate, .configure = pointwise_configure,
-                   .run = pointwise_run_all);
+                   .run = pointwise_run_all, .may_share = pointwise_may_share);

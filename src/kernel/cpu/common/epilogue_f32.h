@@ -23,6 +23,10 @@ typedef enum carnot_kernel_activation {
 // not overlap dst in any other way.
 enum { CARNOT_RESIDUAL_IN_PLACE_TAPS = 64 };
 
+// Up to this K float32 kernels carry no sums through dst, so that a residual that lies there costs
+// nothing.
+enum { CARNOT_RESIDUAL_IN_PLACE_DEPTH = 768 };
+
 typedef struct carnot_epilogue_f32 {
   const float* bias;      // [N], or NULL for none
   const float* residual;  // [M,N], rows |residual_ld| floats apart, or NULL; see below

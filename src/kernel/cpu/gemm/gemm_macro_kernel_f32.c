@@ -4,10 +4,10 @@
 #include <math.h>
 
 enum {
-  kDepthUnit = 32,           // blocks are cut where no tile has a rest
-  kBlockDepth = 768,         // k of a block: 14 rows of A stay in L1
-  kPartDepth = 128,          // k of a part, which is summed from zero
-  kBlockBytes = 512 * 1024,  // weights of a block: half of a 1 MB L2
+  kDepthUnit = 32,                               // blocks are cut where no tile has a rest
+  kBlockDepth = CARNOT_RESIDUAL_IN_PLACE_DEPTH,  // k of a block: 14 rows of A stay in L1
+  kPartDepth = 128,                              // k of a part, which is summed from zero
+  kBlockBytes = 512 * 1024,                      // weights of a block: half of a 1 MB L2
   kBlockTaps = CARNOT_RESIDUAL_IN_PLACE_TAPS,
 };
 
