@@ -30,11 +30,16 @@
 //          whole, accumulation in FP32: as near as EXACT
 //   WINOGRAD  products of sums of FP32 operands, accumulation in FP32: one to two times the error
 //          of EXACT, relative to the products under the four results of a tile
+//   WINOGRAD_4X4  the same for 16 results, four times the error of EXACT; needs fast_fp32
 //   SPLIT3 the three products that reach 2^-8 of the whole; needs fast_fp32
 //   HALF   operands rounded to FP16 or BF16 (the tactic's precision), accumulation in FP32
 #define CARNOT_NUMERICS_CLASSES(X) \
   X(EXACT, "exact")                \
-  X(SPLIT6, "split6") X(WINOGRAD, "winograd") X(SPLIT3, "split3") X(HALF, "half")
+  X(SPLIT6, "split6")              \
+  X(WINOGRAD, "winograd")          \
+  X(WINOGRAD_4X4, "winograd4x4")   \
+  X(SPLIT3, "split3")              \
+  X(HALF, "half")
 typedef enum carnot_numerics {
 #define CARNOT_NUMERICS_ENUM(NAME, name) CARNOT_NUMERICS_##NAME,
   CARNOT_NUMERICS_CLASSES(CARNOT_NUMERICS_ENUM)

@@ -53,6 +53,7 @@ static void set_precision(const carnot_builder* builder, const carnot_node* node
   bool any_half = out->may_f16 || out->may_bf16 || out->exact_f16;
   out->allowed_numerics = 1u << CARNOT_NUMERICS_EXACT | 1u << CARNOT_NUMERICS_SPLIT6 |
                           1u << CARNOT_NUMERICS_WINOGRAD |
+                          (unsigned)out->fast_fp32 << CARNOT_NUMERICS_WINOGRAD_4X4 |
                           (unsigned)out->fast_fp32 << CARNOT_NUMERICS_SPLIT3 |
                           (unsigned)any_half << CARNOT_NUMERICS_HALF;
 }

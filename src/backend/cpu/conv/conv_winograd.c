@@ -1,4 +1,5 @@
-// Convolution by 3x3 filters of stride 1 over channels-last float32 operands, as F(2x2,3x3).
+// Convolution by 3x3 filters of stride 1 over channels-last float32 operands, as F(2x2,3x3) or
+// F(4x4,3x3).
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
@@ -7,6 +8,13 @@
 
 // Fewer channels or filters leave more arithmetic in the transforms than they save.
 enum { kLeastChannels = 16, kLeastFilters = 16 };
+
+typedef struct winograd_config {
+  int64_t side;  // of a tile of results
+  const char* packing;
+} winograd_config;
+
+static const winograd_config* config_of(const carnot_tactic* tactic) { return tactic->config; }
 
 static const char* check_params(const carnot_conv_params* p, char* reason, size_t size) {
   const carnot_sliding_window* w = &p->window;
@@ -32,20 +40,22 @@ static const char* winograd_reject(carnot_problem* problem, char* reason, size_t
   return why ? why : check_params(&p, reason, size);
 }
 
-static size_t packed_bytes(const carnot_conv_params* p) {
-  return (size_t)carnot_packed_winograd_count(p->channels, p->filters) * sizeof(float);
+static size_t packed_bytes(const carnot_conv_params* p, int64_t side) {
+  return (size_t)carnot_packed_winograd_count(side, p->channels, p->filters) * sizeof(float);
 }
 
 static carnot_status* winograd_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  const winograd_config* config = config_of(problem->tactic);
   carnot_conv_params* p;
   void *packed, *scratch;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = CARNOT_WEIGHTS_F32;
-  CARNOT_TRY(carnot_conv_alloc_weights(out, "winograd2x2 k1n16 f32", packed_bytes(p), &packed));
+  CARNOT_TRY(
+      carnot_conv_alloc_weights(out, config->packing, packed_bytes(p, config->side), &packed));
   CARNOT_TRY(carnot_calloc((size_t)(p->channels * p->filters), sizeof(float),
                            "filters of one point", &scratch));
-  carnot_pack_winograd_f32(p->filters, p->channels, carnot_conv_weights(problem)->tensor->data,
-                           scratch, packed);
+  carnot_pack_winograd_f32(config->side, p->filters, p->channels,
+                           carnot_conv_weights(problem)->tensor->data, scratch, packed);
   free(scratch);
   return NULL;
 }
@@ -56,13 +66,13 @@ static carnot_status* winograd_validate(const carnot_step_view* step) {
   CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
   const char* why = check_params(p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-  return carnot_conv_check_packed(step, packed_bytes(p));
+  return carnot_conv_check_packed(step, packed_bytes(p, config_of(step->tactic)->side));
 }
 
 typedef struct winograd_state {
   carnot_window_geometry geometry;
   carnot_work_partition partition;  // of tiles and filters
-  int64_t row_tiles;
+  int64_t side, row_tiles;
   int64_t workspace;  // bytes of a part
 } winograd_state;
 
@@ -74,12 +84,13 @@ static carnot_status* winograd_configure(const carnot_step_view* step, const car
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &s->geometry));
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &s->geometry;
-  s->row_tiles = carnot_ceildiv(g->q, 2);
-  s->partition = carnot_work_partition_make_tall(g->n * carnot_ceildiv(g->p, 2) * s->row_tiles,
-                                                 p->filters, p->channels * CARNOT_WINOGRAD_POINTS,
-                                                 carnot_max_i64(1, s->row_tiles));
+  s->side = config_of(step->tactic)->side;
+  s->row_tiles = carnot_ceildiv(g->q, s->side);
+  s->partition = carnot_work_partition_make_tall(
+      g->n * carnot_ceildiv(g->p, s->side) * s->row_tiles, p->filters,
+      p->channels * carnot_winograd_points(s->side), carnot_max_i64(1, s->row_tiles));
   s->workspace = (int64_t)carnot_align_up(
-      (size_t)carnot_conv2d_winograd_f32_workspace(p->channels) * sizeof(float), 64);
+      (size_t)carnot_conv2d_winograd_f32_workspace(s->side, p->channels) * sizeof(float), 64);
   *out_workspace_bytes = (size_t)(s->workspace * carnot_work_partition_count(&s->partition));
   return NULL;
 }
@@ -93,9 +104,9 @@ typedef struct winograd_run {
 } winograd_run;
 
 // The first pixel of row |row| of tiles of all images.
-static int64_t first_pixel(const carnot_window_geometry* g, int64_t row) {
-  const int64_t rows = carnot_ceildiv(g->p, 2);
-  return (row / rows * g->p + carnot_min_i64(g->p, row % rows * 2)) * g->q;
+static int64_t first_pixel(const carnot_window_geometry* g, int64_t side, int64_t row) {
+  const int64_t rows = carnot_ceildiv(g->p, side);
+  return (row / rows * g->p + carnot_min_i64(g->p, row % rows * side)) * g->q;
 }
 
 static void winograd_part(void* argument, int64_t part) {
@@ -108,6 +119,7 @@ static void winograd_part(void* argument, int64_t part) {
                .src = run->inputs[0].data, .src_n = g->src_n, .src_h = g->src_h, .src_w = g->src_w,
                .weights = run->step->constants[0], .zeros = carnot_conv_zeros,
                .dst = run->outputs[0].data, .ld = g->ld},
+      .side = s->side,
       .workspace = (float*)(void*)(run->workspace + part * s->workspace)};
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             p->has_bias ? run->step->constants[1] : NULL, &call.conv.epilogue);
@@ -116,7 +128,7 @@ static void winograd_part(void* argument, int64_t part) {
   const int64_t row0 = m0 / s->row_tiles, row1 = m1 / s->row_tiles;
   run->kernels->conv2d_winograd_f32(&call, row0, row1, n0, n1);
   carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, call.conv.dst, g->ld,
-                           first_pixel(g, row0), first_pixel(g, row1), n0, n1);
+                           first_pixel(g, s->side, row0), first_pixel(g, s->side, row1), n0, n1);
 }
 
 static carnot_status* winograd_run_all(const carnot_step_view* step, void* state,
@@ -130,9 +142,10 @@ static carnot_status* winograd_run_all(const carnot_step_view* step, void* state
   return NULL;
 }
 
-// The operations of the direct sum; the transformed weights are 16/9 as large.
+// The operations of the direct sum; the transformed weights are 16/9 or 36/9 as large.
 static void winograd_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  carnot_conv_work(problem, 4.0 * CARNOT_WINOGRAD_POINTS / 9, out_flops, out_bytes);
+  const int64_t side = config_of(problem->tactic)->side;
+  carnot_conv_work(problem, 4.0 * (double)carnot_winograd_points(side) / 9, out_flops, out_bytes);
 }
 
 static bool winograd_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
@@ -140,9 +153,14 @@ static bool winograd_may_share(const carnot_step_view* step, uint32_t input, uin
   return carnot_epilogue_plan_may_share(&p->epilogue_plan, step, input, output);
 }
 
-CARNOT_CPU_THREE_TACTICS(conv_winograd_f32, .numerics = CARNOT_NUMERICS_WINOGRAD,
-                         .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                         .reject = winograd_reject, .prepare = winograd_prepare,
-                         .validate = winograd_validate, .uses_input = carnot_conv_uses_input,
-                         .configure = winograd_configure, .run = winograd_run_all,
-                         .may_share = winograd_may_share, .work = winograd_work);
+#define WINOGRAD_FUNCTIONS                                                                        \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = winograd_reject,                   \
+  .prepare = winograd_prepare, .validate = winograd_validate,                                     \
+  .uses_input = carnot_conv_uses_input, .configure = winograd_configure, .run = winograd_run_all, \
+  .may_share = winograd_may_share, .work = winograd_work
+static const winograd_config kSide2 = {2, "winograd2x2 k1n16 f32"};
+static const winograd_config kSide4 = {4, "winograd4x4 k1n16 f32"};
+CARNOT_CPU_THREE_TACTICS(conv_winograd_f32, .config = &kSide2, .numerics = CARNOT_NUMERICS_WINOGRAD,
+                         WINOGRAD_FUNCTIONS);
+CARNOT_CPU_THREE_TACTICS(conv_winograd4x4_f32, .config = &kSide4,
+                         .numerics = CARNOT_NUMERICS_WINOGRAD_4X4, WINOGRAD_FUNCTIONS);

@@ -1,5 +1,5 @@
-// F(2x2,3x3) by blocks of tiles: transformed pixels, 16 GEMMs, and the results' transform, all in
-// L2.
+// F(2x2,3x3) and F(4x4,3x3) by blocks of tiles: transformed pixels, GEMMs of the points, and the
+// results' transform, all in L2. Functions take the side of a tile of results as a constant.
 #include "kernel/cpu/conv/conv2d_winograd_f32.h"
 
 #include <math.h>
@@ -9,10 +9,13 @@
 #include "kernel/cpu/gemm/pack_f32.h"
 
 enum {
-  kPoints = CARNOT_WINOGRAD_POINTS,
   kColumns = CARNOT_WINOGRAD_COLUMNS,
-  kDepth = CARNOT_WINOGRAD_DEPTH
+  kDepth = CARNOT_WINOGRAD_DEPTH,
+  kMostSide = 4,
+  kMostPoints = kMostSide + 2  // of a row
 };
+// The points of F(4x4,3x3) are 0, +-a, +-b and infinity.
+static const float kA = 0.625f, kB = 1.5f;
 
 // A block of tiles of some channels, and the results' bounds where the activation is a clip.
 typedef struct block {
@@ -26,26 +29,50 @@ typedef struct block {
 
 // ---- pixels: B^T d B ----
 
-CARNOT_INLINE void transform_pixels(const float* const* pixels, int64_t c, int64_t left, bool whole,
-                                    float* to, int64_t apart) {
-  vf32 d[4][4], t[4][4];
+// B^T d: the values of a row or column of pixels at the points.
+CARNOT_INLINE void values_at_points(int side, const vf32 d[kMostPoints], vf32 t[kMostPoints]) {
+  if (side == 2) {
+    t[0] = v_sub(d[0], d[2]);
+    t[1] = v_add(d[1], d[2]);
+    t[2] = v_sub(d[2], d[1]);
+    t[3] = v_sub(d[1], d[3]);
+    return;
+  }
+  const vf32 a2 = v_set(kA * kA), b2 = v_set(kB * kB), sum = v_set(kA * kA + kB * kB);
+  const vf32 product = v_set(kA * kA * kB * kB), a = v_set(kA), b = v_set(kB);
+  const vf32 even_a = v_fnma(b2, d[2], d[4]), odd_a = v_fnma(b2, d[1], d[3]);
+  const vf32 even_b = v_fnma(a2, d[2], d[4]), odd_b = v_fnma(a2, d[1], d[3]);
+  t[0] = v_fma(product, d[0], v_fnma(sum, d[2], d[4]));
+  t[1] = v_fma(a, odd_a, even_a);
+  t[2] = v_fnma(a, odd_a, even_a);
+  t[3] = v_fma(b, odd_b, even_b);
+  t[4] = v_fnma(b, odd_b, even_b);
+  t[5] = v_fma(product, d[1], v_fnma(sum, d[3], d[5]));
+}
+
+CARNOT_INLINE void transform_pixels(int side, const float* const* pixels, int64_t c, int64_t left,
+                                    bool whole, float* to, int64_t apart) {
+  const int points = side + 2;
+  vf32 t[kMostPoints][kMostPoints];
   CARNOT_UNROLL
-  for (int i = 0; i < kPoints; ++i)
-    d[i / 4][i % 4] = whole ? v_load(pixels[i] + c) : v_load_n(pixels[i] + c, left);
-  CARNOT_UNROLL
-  for (int j = 0; j < 4; ++j) {
-    t[0][j] = v_sub(d[0][j], d[2][j]);
-    t[1][j] = v_add(d[1][j], d[2][j]);
-    t[2][j] = v_sub(d[2][j], d[1][j]);
-    t[3][j] = v_sub(d[1][j], d[3][j]);
+  for (int j = 0; j < points; ++j) {
+    vf32 d[kMostPoints], column[kMostPoints];
+    CARNOT_UNROLL
+    for (int i = 0; i < points; ++i) {
+      const float* at = pixels[points * i + j] + c;
+      d[i] = whole ? v_load(at) : v_load_n(at, left);
+    }
+    values_at_points(side, d, column);
+    CARNOT_UNROLL
+    for (int i = 0; i < points; ++i) t[i][j] = column[i];
   }
   CARNOT_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const vf32 row[4] = {v_sub(t[i][0], t[i][2]), v_add(t[i][1], t[i][2]), v_sub(t[i][2], t[i][1]),
-                         v_sub(t[i][1], t[i][3])};
+  for (int i = 0; i < points; ++i) {
+    vf32 row[kMostPoints];
+    values_at_points(side, t[i], row);
     CARNOT_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      float* at = to + (4 * i + j) * apart + c;
+    for (int j = 0; j < points; ++j) {
+      float* at = to + (points * i + j) * apart + c;
       if (whole)
         v_store(at, row[j]);
       else
@@ -59,60 +86,80 @@ typedef struct tile_at {
   int64_t n, p, q;
 } tile_at;
 
-static tile_at position(const block* b, int64_t tile) {
-  const int64_t row = tile / b->row_tiles, rows = (b->conv->p + 1) / 2;
-  return (tile_at){row / rows, row % rows * 2, tile % b->row_tiles * 2};
+CARNOT_INLINE tile_at position(int side, const block* b, int64_t tile) {
+  const int64_t row = tile / b->row_tiles, rows = (b->conv->p + side - 1) / side;
+  return (tile_at){row / rows, row % rows * side, tile % b->row_tiles * side};
 }
 
-static void load_tile(const block* b, int64_t tile, float* to) {
+CARNOT_INLINE void load_tile(int side, const block* b, int64_t tile, float* to) {
   const carnot_conv2d_f32* c = b->conv;
-  const tile_at at = position(b, tile);
-  const float* pixels[kPoints];
-  for (int i = 0; i < kPoints; ++i) {
-    const int64_t h = at.p + i / 4 - c->pad_h, w = at.q + i % 4 - c->pad_w;
+  const tile_at at = position(side, b, tile);
+  const int points = side + 2;
+  const float* pixels[kMostPoints * kMostPoints];
+  for (int i = 0; i < points * points; ++i) {
+    const int64_t h = at.p + i / points - c->pad_h, w = at.q + i % points - c->pad_w;
     const bool inside = h >= 0 && h < c->h && w >= 0 && w < c->w;
     pixels[i] = inside ? c->src + at.n * c->src_n + h * c->src_h + w * c->src_w : c->zeros;
   }
   const int64_t apart = b->in_apart;
   int64_t k = 0;
-  for (; k + V_LANES <= c->c; k += V_LANES) transform_pixels(pixels, k, V_LANES, true, to, apart);
-  if (k < c->c) transform_pixels(pixels, k, c->c - k, false, to, apart);
+  for (; k + V_LANES <= c->c; k += V_LANES)
+    transform_pixels(side, pixels, k, V_LANES, true, to, apart);
+  if (k < c->c) transform_pixels(side, pixels, k, c->c - k, false, to, apart);
 }
 
 // ---- results: A^T m A and the epilogue ----
 
-CARNOT_INLINE void sums_of(const float* from, int64_t apart, vf32 y[4]) {
-  vf32 s[2][4];
+// A^T m: a row or column of results of the products at the points.
+CARNOT_INLINE void results_of(int side, const vf32 m[kMostPoints], vf32 y[kMostSide]) {
+  const vf32 sum_a = v_add(m[1], m[2]), difference_a = v_sub(m[1], m[2]);
+  if (side == 2) {
+    y[0] = v_add(m[0], sum_a);
+    y[1] = v_sub(difference_a, m[3]);
+    return;
+  }
+  const vf32 sum_b = v_add(m[3], m[4]), difference_b = v_sub(m[3], m[4]);
+  y[0] = v_add(m[0], v_add(sum_a, sum_b));
+  y[1] = v_fma(v_set(kA), difference_a, v_mul(v_set(kB), difference_b));
+  y[2] = v_fma(v_set(kA * kA), sum_a, v_mul(v_set(kB * kB), sum_b));
+  y[3] = v_fma(v_set(kA * kA * kA), difference_a, v_fma(v_set(kB * kB * kB), difference_b, m[5]));
+}
+
+CARNOT_INLINE void results_of_tile(int side, const float* from, int64_t apart,
+                                   vf32 y[kMostSide][kMostSide]) {
+  const int points = side + 2;
+  vf32 s[kMostSide][kMostPoints];
   CARNOT_UNROLL
-  for (int j = 0; j < 4; ++j) {
-    const vf32 m1 = v_load(from + (4 + j) * apart), m2 = v_load(from + (8 + j) * apart);
-    s[0][j] = v_add(v_load(from + j * apart), v_add(m1, m2));
-    s[1][j] = v_sub(v_sub(m1, m2), v_load(from + (12 + j) * apart));
+  for (int j = 0; j < points; ++j) {
+    vf32 m[kMostPoints], column[kMostSide];
+    CARNOT_UNROLL
+    for (int i = 0; i < points; ++i) m[i] = v_load(from + (points * i + j) * apart);
+    results_of(side, m, column);
+    CARNOT_UNROLL
+    for (int i = 0; i < side; ++i) s[i][j] = column[i];
   }
   CARNOT_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    y[2 * i] = v_add(s[i][0], v_add(s[i][1], s[i][2]));
-    y[2 * i + 1] = v_sub(v_sub(s[i][1], s[i][2]), s[i][3]);
-  }
+  for (int i = 0; i < side; ++i) results_of(side, s[i], y[i]);
 }
 
 // Channels [n, n + count) of a tile, whose sums are at |from|.
-static void store_tile(const block* b, int64_t tile, int64_t n, int64_t count, const float* from) {
+CARNOT_INLINE void store_tile(int side, const block* b, int64_t tile, int64_t n, int64_t count,
+                              const float* from) {
   const carnot_conv2d_f32* c = b->conv;
   const carnot_epilogue_f32* e = &c->epilogue;
-  const tile_at at = position(b, tile);
+  const tile_at at = position(side, b, tile);
   const int64_t first = (at.n * c->p + at.p) * c->q + at.q, apart = b->out_apart;
-  const int64_t rows = min_i64(2, c->p - at.p), columns = min_i64(2, c->q - at.q);
+  const int64_t rows = min_i64(side, c->p - at.p), columns = min_i64(side, c->q - at.q);
   for (int64_t k = 0; k < count; k += V_LANES) {
     const int64_t left = min_i64(V_LANES, count - k);
     const vf32 bias = e->bias ? v_load_upto(e->bias + n + k, left) : v_zero();
-    vf32 y[4];
-    sums_of(from + k, apart, y);
+    vf32 y[kMostSide][kMostSide];
+    results_of_tile(side, from + k, apart, y);
     CARNOT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (i / 2 >= rows || i % 2 >= columns) continue;
-      const int64_t m = first + i / 2 * c->q + i % 2;
-      vf32 x = v_add(y[i], bias);
+    for (int i = 0; i < side * side; ++i) {
+      if (i / side >= rows || i % side >= columns) continue;
+      const int64_t m = first + i / side * c->q + i % side;
+      vf32 x = v_add(y[i / side][i % side], bias);
       if (e->residual) x = v_add(x, v_load_upto(e->residual + m * e->residual_ld + n + k, left));
       if (b->clip) x = v_min_to(b->hi, v_max_to(b->lo, x));
       v_store_upto(c->dst + m * c->ld + n + k, x, left);
@@ -127,11 +174,11 @@ static void store_tile(const block* b, int64_t tile, int64_t n, int64_t count, c
 
 // The products of all points, summed over kDepth channels at a time: an accumulator's error grows
 // with what it sums.
-static void multiply(const block* b, int64_t count, int64_t n, int64_t n1) {
+static void multiply(int64_t points, const block* b, int64_t count, int64_t n, int64_t n1) {
   const carnot_conv2d_f32* c = b->conv;
   carnot_gemm_f32 gemm = {.m = count, .n = c->k, .lda = c->c, .ldc = kColumns};
   const float* weights = c->weights;
-  for (int64_t i = 0; i < kPoints; ++i) {
+  for (int64_t i = 0; i < points; ++i) {
     gemm.c = b->out + i * b->out_apart - n;
     gemm.epilogue = (carnot_epilogue_f32){.residual_ld = kColumns};
     for (int64_t c0 = 0; c0 < c->c; c0 += kDepth) {
@@ -145,29 +192,38 @@ static void multiply(const block* b, int64_t count, int64_t n, int64_t n1) {
   }
 }
 
-void CARNOT_KERNEL(conv2d_winograd_f32)(const carnot_conv2d_winograd_f32* p, int64_t row0,
-                                        int64_t row1, int64_t n0, int64_t n1) {
+CARNOT_INLINE void convolve(int side, const carnot_conv2d_winograd_f32* p, int64_t row0,
+                            int64_t row1, int64_t n0, int64_t n1) {
   const carnot_conv2d_f32* c = &p->conv;
   const carnot_epilogue_f32* e = &c->epilogue;
   const bool clips = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
-  const int64_t tiles = carnot_winograd_tiles(c->c);
+  const int64_t tiles = carnot_winograd_tiles(side, c->c), points = carnot_winograd_points(side);
   const block b = {.conv = c,
                    .in = p->workspace,
-                   .out = p->workspace + kPoints * carnot_winograd_apart(tiles, c->c),
+                   .out = p->workspace + points * carnot_winograd_apart(tiles, c->c),
                    .in_apart = carnot_winograd_apart(tiles, c->c),
                    .out_apart = carnot_winograd_apart(tiles, kColumns),
-                   .row_tiles = (c->q + 1) / 2,
+                   .row_tiles = (c->q + side - 1) / side,
                    .lo = v_set(clips ? e->a : 0),
                    .hi = v_set(clips ? e->b : INFINITY),
                    .clip = clips || e->activation == CARNOT_KERNEL_ACTIVATION_RELU};
   const int64_t end = row1 * b.row_tiles;
   for (int64_t t = row0 * b.row_tiles; t < end; t += tiles) {
     const int64_t count = min_i64(tiles, end - t);
-    for (int64_t i = 0; i < count; ++i) load_tile(&b, t + i, b.in + i * c->c);
+    for (int64_t i = 0; i < count; ++i) load_tile(side, &b, t + i, b.in + i * c->c);
     for (int64_t n = n0; n < n1; n += kColumns) {
       const int64_t stop = min_i64(n1, n + kColumns);
-      multiply(&b, count, n, stop);
-      for (int64_t i = 0; i < count; ++i) store_tile(&b, t + i, n, stop - n, b.out + i * kColumns);
+      multiply(points, &b, count, n, stop);
+      for (int64_t i = 0; i < count; ++i)
+        store_tile(side, &b, t + i, n, stop - n, b.out + i * kColumns);
     }
   }
+}
+
+void CARNOT_KERNEL(conv2d_winograd_f32)(const carnot_conv2d_winograd_f32* p, int64_t row0,
+                                        int64_t row1, int64_t n0, int64_t n1) {
+  if (p->side == 2)
+    convolve(2, p, row0, row1, n0, n1);
+  else
+    convolve(4, p, row0, row1, n0, n1);
 }

@@ -1,4 +1,5 @@
-// F(2x2,3x3) against double precision: odd sizes, channels that fill no vector, every cut.
+// F(2x2,3x3) and F(4x4,3x3) against double precision: odd sizes, channels that fill no vector,
+// every cut, and the relative error over many channels.
 #include "kernel/cpu/conv/conv2d_winograd_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"
@@ -18,22 +19,30 @@ static const problem kProblems[] = {
     {1, 1, 1, 3, 17, 2, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_TANH, false},
     {1, 29, 5, 300, 65, 1, 2, 1, 2, CARNOT_KERNEL_ACTIVATION_NONE, true},
 };
+// Many channels, whose relative L2 error has a bound of its own.
+static const problem kDeep[] = {
+    {1, 15, 14, 64, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 14, 14, 128, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 14, 13, 256, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 13, 14, 512, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
+};
 
-// The result, and the sum of the products' magnitudes over the 4x4 pixels of its tile, which bounds
-// the error.
-static double reference(const carnot_conv2d_f32* d, const float* weights, int64_t m, int64_t k,
-                        double* out_size) {
+// The result, and the sum of the products' magnitudes over the pixels of its tile, which bounds the
+// error.
+static double reference(const carnot_conv2d_f32* d, int64_t side, const float* weights, int64_t m,
+                        int64_t k, double* out_size) {
   const int64_t q = m % d->q, p = m / d->q % d->p, n = m / (d->q * d->p);
   double sum = d->epilogue.bias[k], size = fabs(sum);
   for (int64_t c = 0; c < d->c; ++c) {
     double largest = 0;
     const float* w = weights + (k * d->c + c) * 9;
     for (int64_t i = 0; i < 9; ++i) largest = fmax(largest, fabs(w[i]));
-    for (int64_t i = 0; i < 16; ++i) {
-      const int64_t h = p / 2 * 2 + i / 4 - d->pad_h, x = q / 2 * 2 + i % 4 - d->pad_w;
+    for (int64_t i = 0; i < carnot_winograd_points(side); ++i) {
+      const int64_t h = p / side * side + i / (side + 2) - d->pad_h;
+      const int64_t x = q / side * side + i % (side + 2) - d->pad_w;
       if (h < 0 || h >= d->h || x < 0 || x >= d->w) continue;
       const double value = d->src[n * d->src_n + h * d->src_h + x * d->src_w + c];
-      const int64_t r = i / 4 - p % 2, s = i % 4 - q % 2;
+      const int64_t r = i / (side + 2) - p % side, s = i % (side + 2) - q % side;
       size += fabs(value) * largest;
       if (r >= 0 && r < 3 && s >= 0 && s < 3) sum += value * w[3 * r + s];
     }
@@ -46,12 +55,12 @@ static double reference(const carnot_conv2d_f32* d, const float* weights, int64_
   return activation_in_double(d->epilogue.activation, d->epilogue.a, d->epilogue.b, sum);
 }
 
-static void check_results(const carnot_conv2d_f32* d, const float* weights) {
+static void check_results(const carnot_conv2d_f32* d, int64_t side, const float* weights) {
   const int64_t pixels = d->n * d->p * d->q;
   for (int64_t m = 0; m < pixels; ++m) {
     for (int64_t k = 0; k < d->k; ++k) {
       double size;
-      const double want = reference(d, weights, m, k, &size);
+      const double want = reference(d, side, weights, m, k, &size);
       check_near(d->dst[m * d->ld + k], want, 4 * FLT_EPSILON * (size + fabs(want)), "winograd", m,
                  k);
     }
@@ -60,16 +69,29 @@ static void check_results(const carnot_conv2d_f32* d, const float* weights) {
   }
 }
 
-static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
+static double relative_error(const carnot_conv2d_f32* d, int64_t side, const float* weights) {
+  double error = 0, norm = 0, size;
+  for (int64_t m = 0; m < d->n * d->p * d->q; ++m)
+    for (int64_t k = 0; k < d->k; ++k) {
+      const double want = reference(d, side, weights, m, k, &size);
+      error += (d->dst[m * d->ld + k] - want) * (d->dst[m * d->ld + k] - want);
+      norm += want * want;
+    }
+  return sqrt(error / norm);
+}
+
+static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, int64_t side,
+                          double most_error) {
   const int64_t h_out = p->h + p->pad_h + p->below - 2, w_out = p->w + p->pad_w + p->right - 2;
-  const int64_t ld = p->k + 3, pixels = p->n * h_out * w_out, rows = p->n * ((h_out + 1) / 2);
+  const int64_t ld = p->k + 3, pixels = p->n * h_out * w_out,
+                rows = p->n * ((h_out + side - 1) / side);
   float *src = buffer(p->n * p->h * p->w * p->c, 31), *weights = buffer(p->k * p->c * 9, 32);
-  float* packed = buffer(carnot_packed_winograd_count(p->c, p->k), 0);
+  float* packed = buffer(carnot_packed_winograd_count(side, p->c, p->k), 0);
   float *scratch = buffer(p->c * p->k, 0), *zeros = calloc((size_t)p->c, sizeof(float));
-  float* workspace = buffer(carnot_conv2d_winograd_f32_workspace(p->c), 0);
+  float* workspace = buffer(carnot_conv2d_winograd_f32_workspace(side, p->c), 0);
   float *bias = buffer(p->k, 33), *residual = buffer(pixels * ld, 34);
   float *dst = buffer(pixels * ld - 3, 0), *again = buffer(pixels * ld - 3, 0);
-  carnot_pack_winograd_f32(p->k, p->c, weights, scratch, packed);
+  carnot_pack_winograd_f32(side, p->k, p->c, weights, scratch, packed);
   carnot_conv2d_winograd_f32 d = {.conv = {.n = p->n,
                                            .h = p->h,
                                            .w = p->w,
@@ -99,9 +121,15 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                                                         .activation = p->activation,
                                                         .a = -0.3f,
                                                         .b = 0.7f}},
+                                  .side = side,
                                   .workspace = workspace};
   kernels->conv2d_winograd_f32(&d, 0, rows, 0, p->k);
-  check_results(&d.conv, weights);
+  check_results(&d.conv, side, weights);
+  if (most_error > 0) {
+    const double error = relative_error(&d.conv, side, weights);
+    print_message("F(%dx%d), %3d channels: %.2e\n", (int)side, (int)side, (int)p->c, error);
+    assert_true(error < most_error);
+  }
   d.conv.dst = again;
   const int64_t cut = p->k > 32 ? 32 : p->k;
   for (int64_t row = 0; row < rows; ++row) {
@@ -115,8 +143,12 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
 }
 
 static void check_conv(const carnot_cpu_kernels* kernels) {
-  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
-    check_problem(kernels, &kProblems[i]);
+  for (int64_t side = 2; side <= 4; side += 2) {
+    for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
+      check_problem(kernels, &kProblems[i], side, /*most_error=*/0);
+    for (size_t i = 0; i < sizeof kDeep / sizeof *kDeep; ++i)
+      check_problem(kernels, &kDeep[i], side, side == 2 ? 4e-7 : 1.2e-6);
+  }
 }
 
 static void test_conv(void** state) { (void)state, for_each_isa(check_conv); }
