@@ -50,14 +50,15 @@ static void note_tactics(const carnot_plan* plan, tactic_tally* tally) {
     }
 }
 
-// Rounds operands to fewer bits than float32 has.
-static bool rounds_operands(const carnot_tactic* tactic) {
-  return tactic->numerics == CARNOT_NUMERICS_HALF || tactic->numerics == CARNOT_NUMERICS_SPLIT3;
+// Needs permission: half precision, or shortcuts of float32.
+static bool needs_permission(const carnot_tactic* tactic) {
+  return tactic->numerics == CARNOT_NUMERICS_HALF || tactic->numerics == CARNOT_NUMERICS_SPLIT3 ||
+         tactic->numerics == CARNOT_NUMERICS_WINOGRAD_4X4;
 }
 
 // The part of the greatest magnitude of a result that it may be off for |tactic|'s arithmetic.
 static double half_bound_of(const carnot_tactic* tactic) {
-  if (!tactic || !rounds_operands(tactic)) return 0;
+  if (!tactic || !needs_permission(tactic)) return 0;
   return kCancellation *
          carnot_numerics_bound(tactic->numerics, CARNOT_DTYPE_F32, tactic->precision, /*k=*/1);
 }
@@ -110,7 +111,7 @@ static int check_arithmetic(const char* name, const test_case* test, const case_
   const carnot_tactic* const* table = carnot_tactics(/*backend=*/false, &count);
   int failed = 0;
   for (size_t i = 0; i < count; i++) {
-    bool is_half = rounds_operands(table[i]);
+    bool is_half = needs_permission(table[i]);
     if (!p->takes_one[i] || p->was_pinned[i] || is_half != options->half) continue;
     p->pinned = table[i];
     p->was_pinned[i] = true;

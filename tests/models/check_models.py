@@ -18,10 +18,10 @@ import subprocess
 import sys
 import tempfile
 
+import float64
 import numpy as np
 import onnx
 import onnxruntime as ort
-from onnx.reference import ReferenceEvaluator
 
 # Sizes of the named dimensions, two sets where shapes are dynamic.
 SIZES = {
@@ -75,26 +75,6 @@ def run_carnot(cli, engine, feeds, outputs, folder):
         return "".join(c if c.isalnum() and c.isascii() or c in ".-" else "_" for c in name)
 
     return [np.load(folder / "out" / f"{safe(name)}.npy") for name in outputs]
-
-
-def in_float64(model):
-    """The model with float16 replaced by float64: weights, casts and types."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    half, double = onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE
-    for t in wide.graph.initializer:
-        if t.data_type == half:
-            t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(t).astype(np.float64), t.name))
-    for info in [*wide.graph.input, *wide.graph.output, *wide.graph.value_info]:
-        if info.type.tensor_type.elem_type == half:
-            info.type.tensor_type.elem_type = double
-    for node in wide.graph.node:
-        for a in node.attribute:
-            if node.op_type == "Cast" and a.name == "to" and a.i == half:
-                a.i = double
-            if a.type == onnx.AttributeProto.TENSOR and a.t.data_type == half:
-                a.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(a.t).astype(np.float64), a.t.name))
-    return wide
 
 
 def difference(found, wanted):
@@ -176,8 +156,7 @@ def check(cli, path, sizes, folder, fixed, precision=None):
         theirs = least_cosine_of_bf16(model, feeds, wanted)
         return 1 - worst <= 1.25 * (1 - theirs), f"{words}, ONNX Runtime with such operands {theirs:.6f}"
     if any(t.data_type == onnx.TensorProto.FLOAT16 for t in model.graph.initializer):
-        exact = ReferenceEvaluator(in_float64(model))
-        truth = exact.run(None, {k: v.astype(np.float64) if v.dtype == np.float16 else v for k, v in feeds.items()})
+        truth = float64.evaluate(model, feeds)
         worst = 0.0
         for f, w, t in zip(found, wanted, truth):
             mine, theirs = np.abs(f.astype(np.float64) - t).max(), np.abs(w.astype(np.float64) - t).max()
