@@ -137,11 +137,16 @@ FUZZ_SECONDS ?= 300
 fuzz: build
 	tools/dev/fuzz $(BUILD) $(FUZZ_SECONDS)
 
-# Beside ONNX Runtime on the benchmark models: CASES="resnet50:batch=1 …", THREADS=, MODELS= where export_models.py put them.
+$(VENV)/openvino.stamp: $(VENV)/python.stamp
+	@echo "installing OpenVINO into $(VENV): 60 MB"
+	if $(VENV)/bin/pip install --quiet openvino; then touch $@; else echo "OpenVINO could not be installed"; fi
+
+# Beside ONNX Runtime and OpenVINO on the benchmark models: CASES="resnet50:batch=1 …", THREADS=1,2 MODELS= where
+# export_models.py put them.
 MODELS  ?= $(HOME)/.cache/carnot-models
 SHARED  ?= ../shared
-THREADS ?= 2
-bench: build $(VENV)/python.stamp
+THREADS ?= 1,2
+bench: build $(VENV)/openvino.stamp
 	tools/dev/bench $(BUILD) $(MODELS) $(SHARED) $(THREADS) $(CASES)
 
 # The C reference from the headers; links of all pages are checked.

@@ -144,55 +144,98 @@ static void run_conv(void* argument) {
   c->run(&c->conv, 0, c->conv.n * c->conv.p * c->conv.q, 0, c->conv.k);
 }
 
+typedef struct conv_shape {
+  int64_t size, c, k, filter, stride;
+} conv_shape;
+
+// Takes |weights|.
+static carnot_conv2d_f32 conv_of(const conv_shape* shape, float* weights) {
+  const int64_t h = shape->size, r = shape->filter, pad = r / 2;
+  const int64_t p = (h + 2 * pad - r) / shape->stride + 1;
+  return (carnot_conv2d_f32){
+      .n = 1,
+      .h = h,
+      .w = h,
+      .c = shape->c,
+      .p = p,
+      .q = p,
+      .k = shape->k,
+      .r = r,
+      .s = r,
+      .stride_h = shape->stride,
+      .stride_w = shape->stride,
+      .dilation_h = 1,
+      .dilation_w = 1,
+      .pad_h = pad,
+      .pad_w = pad,
+      .src = floats(h * h * shape->c),
+      .src_n = h * h * shape->c,
+      .src_h = h * shape->c,
+      .src_w = shape->c,
+      .weights = weights,
+      .zeros = calloc((size_t)shape->c, sizeof(float)),
+      .dst = floats(p * p * shape->k),
+      .ld = shape->k,
+      .epilogue = {.bias = floats(shape->k), .activation = CARNOT_KERNEL_ACTIVATION_RELU}};
+}
+
+// Reports the time of a convolution and frees its memory.
+static void report_conv(const bench* b, const char* name, const carnot_conv2d_f32* conv,
+                        double time) {
+  char shape[64];
+  snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld/%lld", (long long)conv->h,
+           (long long)conv->w, (long long)conv->c, (long long)conv->k, (long long)conv->r,
+           (long long)conv->s, (long long)conv->stride_h);
+  report_flop(b, name, shape,
+              2.0 * (double)(conv->p * conv->q * conv->k * conv->r * conv->s * conv->c), time);
+  free((void*)conv->src), free((void*)conv->weights), free(conv->dst);
+  free((void*)conv->zeros), free((void*)conv->epilogue.bias);
+}
+
 static void bench_conv_type(const bench* b, const char* name, carnot_conv2d_f32_fn* run,
                             int bytes) {
-  static const struct {
-    int64_t size, c, k, filter, stride;
-  } shapes[] = {{56, 64, 64, 3, 1},   {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1},
-                {7, 512, 512, 3, 1},  {56, 128, 128, 3, 2}, {14, 512, 512, 3, 2},
-                {56, 256, 512, 1, 2}, {224, 3, 64, 7, 2},   {224, 3, 32, 3, 2},
-                {224, 64, 64, 3, 1}};
+  static const conv_shape shapes[] = {
+      {56, 64, 64, 3, 1},   {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1}, {7, 512, 512, 3, 1},
+      {56, 128, 128, 3, 2}, {14, 512, 512, 3, 2}, {56, 256, 512, 1, 2}, {224, 3, 64, 7, 2},
+      {224, 3, 32, 3, 2},   {224, 64, 64, 3, 1}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
-    const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
-    const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;
-    conv_call call = {
-        run,
-        {.n = 1,
-         .h = h,
-         .w = h,
-         .c = c,
-         .p = p,
-         .q = p,
-         .k = k,
-         .r = r,
-         .s = r,
-         .stride_h = stride,
-         .stride_w = stride,
-         .dilation_h = 1,
-         .dilation_w = 1,
-         .pad_h = pad,
-         .pad_w = pad,
-         .src = floats(h * h * c),
-         .src_n = h * h * c,
-         .src_h = h * c,
-         .src_w = c,
-         .weights = packed_weights(r * r, c, k, bytes),
-         .zeros = calloc((size_t)c, sizeof(float)),
-         .dst = floats(p * p * k),
-         .ld = k,
-         .epilogue = {.bias = floats(k), .activation = CARNOT_KERNEL_ACTIVATION_RELU}}};
-    const double time = least_time(run_conv, &call);
-    char shape[64];
-    snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld/%lld", (long long)h, (long long)h,
-             (long long)c, (long long)k, (long long)r, (long long)r, (long long)stride);
-    report_flop(b, name, shape, 2.0 * (double)(p * p * k * r * r * c), time);
-    free((void*)call.conv.src), free((void*)call.conv.weights), free(call.conv.dst);
-    free((void*)call.conv.zeros), free((void*)call.conv.epilogue.bias);
+    const conv_shape* s = &shapes[i];
+    conv_call call = {run, conv_of(s, packed_weights(s->filter * s->filter, s->c, s->k, bytes))};
+    report_conv(b, name, &call.conv, least_time(run_conv, &call));
+  }
+}
+
+typedef struct winograd_call {
+  carnot_conv2d_winograd_f32_fn* run;
+  carnot_conv2d_winograd_f32 winograd;
+} winograd_call;
+
+static void run_winograd(void* argument) {
+  const winograd_call* c = argument;
+  const carnot_conv2d_winograd_f32* w = &c->winograd;
+  c->run(w, 0, (w->conv.p + w->side - 1) / w->side, 0, w->conv.k);
+}
+
+// FLOP of the direct sum.
+static void bench_winograd(const bench* b, const char* name, int64_t side) {
+  static const conv_shape shapes[] = {
+      {56, 64, 64, 3, 1},  {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1}, {7, 512, 512, 3, 1},
+      {224, 64, 64, 3, 1}, {56, 256, 256, 3, 1}, {28, 512, 512, 3, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const conv_shape* s = &shapes[i];
+    winograd_call call = {b->kernels->conv2d_winograd_f32,
+                          {conv_of(s, floats(carnot_packed_winograd_count(side, s->c, s->k))), side,
+                           floats(carnot_conv2d_winograd_f32_workspace(side, s->c))}};
+    const double time = least_time(run_winograd, &call);
+    report_conv(b, name, &call.winograd.conv, time);
+    free(call.winograd.workspace);
   }
 }
 
 void bench_conv(const bench* b) {
   bench_conv_type(b, "conv2d_f32", b->kernels->conv2d_f32, 4);
+  bench_winograd(b, "conv2d_winograd_f32 2x2", 2);
+  bench_winograd(b, "conv2d_winograd_f32 4x4", 4);
   bench_conv_type(b, "conv2d_split6_f32", b->kernels->conv2d_split6_f32, 6);
   bench_conv_type(b, "conv2d_split3_f32", b->kernels->conv2d_split3_f32, 6);
   bench_conv_type(b, "conv2d_f16", b->kernels->conv2d_f16, 2);

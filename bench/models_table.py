@@ -1,54 +1,106 @@
 #!/usr/bin/env python3
-"""Turns the records of a peers run into the table of docs/models.md.
+"""Prints the records of bench/models.py as tables: FP32, --fp32=fast and BF16 for each number of threads.
 
-Usage: models_table.py PEERS_SCRIPT RECORDS.json CARNOT MODELS_DIR THREADS
+Usage: models_table.py RECORDS.json
+       models_table.py RECORDS.json PAGE KIND DATE MACHINE   puts them into PAGE instead, between <!-- bench KIND --> and
+                                                             <!-- bench end -->, under a line with date and machine
 
-RECORDS: the JSON lines that the peers script wrote, one record a model and runner. The engine of each model is then
-built, loaded and run once more with `carnot bench`, for load time and memory.
+Least milliseconds. Ratio: time of the best peer by Carnot's, by least times and by medians. % of limit: the limit of
+Carnot's engine by its time. Error: relative L2 error against float64. Start: Carnot loads an engine, peers make a session.
 """
-import importlib.util
 import json
 import math
 import pathlib
-import subprocess
+import re
 import sys
 
+# Title, Carnot's runner, its peers'.
+TABLES = [("FP32", "carnot", ["ort", "ov"]), ("FP32, `--fp32=fast`", "carnot-fast", ["ort", "ov"]), ("BF16", "carnot-bf16", ["ov-bf16"])]
+NAMES = {"ort": "ONNX Runtime", "ov": "OpenVINO", "ov-bf16": "OpenVINO"}
 
-def own_figures(peers, carnot: str, models: pathlib.Path, label: str, threads: str) -> dict:
-    """What `carnot bench` tells of one case."""
-    name, _, sizes = label.partition(":")
-    path = peers.find_model(name, models)
-    named = {k: int(v) for k, v in (part.split("=") for part in sizes.split(",") if part)}
-    shapes = ",".join(f"{i}:{'x'.join(map(str, shape))}" for i, (shape, _) in peers.input_shapes(path, named).items())
-    command = [carnot, "bench", str(path), f"--shapes={shapes}", f"--threads={threads}", "--duration=0.5", "--json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+def geometric_mean(values) -> float:
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def cell(record: dict, key: str, form: str = "") -> str:
+    """A number of the record; three digits of it without |form|."""
+    value = (record or {}).get(key)
+    if value is None:
+        return "-"
+    return format(value, form or f".{max(0, 2 - math.floor(math.log10(max(value, 1e-3))))}f")
+
+
+def table(heads: list, rows: list) -> list:
+    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def times_of(ran: dict, own: str, rivals: list) -> list:
+    """|ran|: {model: {runner: record}} of one number of threads, each with |own| and one of |rivals|."""
+    rows, least, medians = [], {}, []
+    for model, records in ran.items():
+        mine, peers = records[own], [records[r] for r in rivals if r in records]
+        least[model] = min(p["min_ms"] for p in peers) / mine["min_ms"]
+        medians.append(min(p["median_ms"] for p in peers) / mine["median_ms"])
+        limit = f"{100 * mine['limit_ms'] / mine['min_ms']:.0f}" if "limit_ms" in mine else "-"
+        rows.append([model, *(cell(records.get(r), "min_ms") for r in (own, *rivals)), f"{least[model]:.2f}", f"{medians[-1]:.2f}", limit])
+    worst = min(least, key=lambda m: least[m])
+    heads = ["model", "Carnot ms", *(f"{NAMES[r]} ms" for r in rivals), "ratio", "by medians", "% of limit"]
+    means = f"Geometric means over {len(rows)} models: **{geometric_mean(least.values()):.2f}**, by medians {geometric_mean(medians):.2f}; "
+    return table(heads, rows) + [f"{means}least {least[worst]:.2f} ({worst}).", ""]
+
+
+def others_of(ran: dict, own: str, rivals: list) -> list:
+    """Errors, start and memory."""
+    rows, errors = [], []
+    for model, records in ran.items():
+        mine, peers = records[own], [records.get(r) for r in rivals]
+        if mine.get("relative_l2") and peers[0] and peers[0].get("relative_l2"):
+            errors.append(mine["relative_l2"] / peers[0]["relative_l2"])
+        rows.append([model, *(cell(r, "relative_l2", ".1e") for r in (mine, *peers)), cell(mine, "build_ms", ".0f"), cell(mine, "load_ms"),
+                     *(cell(p, "build_ms", ".0f") for p in peers), *(cell(r, "peak_mb", ".0f") for r in (mine, *peers))])
+    names = [NAMES[r] for r in rivals]
+    heads = ["model", "error: Carnot", *names, "build ms", "load ms", *(f"session ms: {n}" for n in names), "peak MB: Carnot", *names]
+    return table(heads, rows) + [f"Geometric mean of the error by {names[0]}'s: {geometric_mean(errors):.2f}.", ""]
+
+
+def lines_of(records: list) -> list:
+    lines = []
+    for threads in sorted({r["threads"] for r in records}):
+        ran: dict = {}
+        for r in records:
+            if r["threads"] == threads and "error" not in r:
+                ran.setdefault(r["model"], {})[r["runner"]] = r
+        for title, own, rivals in TABLES:
+            rivals = [r for r in rivals if any(r in by_runner for by_runner in ran.values())]
+            whole = {model: found for model, found in ran.items() if own in found and any(r in found for r in rivals)}
+            if whole:
+                lines += [f"{title}, {threads} thread{'s' if threads > 1 else ''}:", ""]
+                lines += times_of(whole, own, rivals) + others_of(whole, own, rivals)
+    failed = [r for r in records if "error" in r]
+    return lines + [f"{r['model']}, {r['threads']} threads, {r['runner']} failed: {r['error']}" for r in failed]
+
+
+def put_into(page: pathlib.Path, kind: str, lines: list) -> None:
+    found = re.compile(rf"(<!-- bench {re.escape(kind)} -->\n).*?(<!-- bench end -->)", re.DOTALL)
+    text, count = found.subn(lambda m: m[1] + "\n" + "\n".join(lines) + m[2], page.read_text())
+    if count != 1:
+        raise SystemExit(f"{page} has {count} places <!-- bench {kind} --> … <!-- bench end -->, needs one")
+    page.write_text(text)
 
 
 def main() -> int:
-    if len(sys.argv) != 6:
+    if len(sys.argv) not in (2, 6):
         print(__doc__, file=sys.stderr)
         return 2
-    script, records_path, carnot, models, threads = sys.argv[1:]
-    spec = importlib.util.spec_from_file_location("peers", script)
-    peers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(peers)
-    records = [json.loads(line) for line in open(records_path) if line.startswith("{")]
-    print("| model | Carnot ms | ONNX Runtime ms | ratio | OpenVINO ms | GFLOP/s | build s | load ms | peak MB | weights + activations MB |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    logs = []
-    for label in dict.fromkeys(r["model"] for r in records):
-        ran = {r["runner"]: r for r in records if r["model"] == label and "error" not in r}
-        mine, theirs, third = (ran.get(runner) for runner in ("carnot", "ort", "ov"))
-        if not mine or not theirs:
-            continue
-        ratio = mine["median_ms"] / theirs["median_ms"]
-        logs.append(math.log(ratio))
-        extra = own_figures(peers, carnot, pathlib.Path(models), label, threads)
-        rate = mine["gflop"] / mine["median_ms"] * 1e3
-        size = (extra.get("engine_bytes", 0) + extra.get("activation_bytes", 0)) / 1e6
-        print(f"| {label} | {mine['median_ms']:.2f} | {theirs['median_ms']:.2f} | {ratio:.2f} | {f"{third['median_ms']:.2f}" if third else "-"} | {rate:.0f} | "
-              f"{extra.get('build_ms', 0) / 1e3:.2f} | {extra.get('load_ms', 0):.2f} | {extra.get('peak_rss_mb', 0):.0f} | {size:.0f} |")
-    print(f"\nGeometric mean of the ratios over {len(logs)} models: {math.exp(sum(logs) / len(logs)):.2f}")
+    with open(sys.argv[1]) as records:
+        lines = lines_of([json.loads(line) for line in records if line.startswith("{")])
+    if len(sys.argv) == 2:
+        print("\n".join(lines))
+    else:
+        page, kind, date, machine = sys.argv[2:]
+        put_into(pathlib.Path(page), kind, [f"Measured on {date}, {machine}.", "", *lines])
     return 0
 
 

@@ -43,9 +43,9 @@ carnot_status* cli_layer_limits_add(cli_session* session, json_t* root) {
   size_t index;
   json_t* layer;
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {
-    double limit =
-        cli_roofline_limit_us(&machine, words(layer, "TacticName"), words(layer, "Precision"),
-                              number(layer, "Flops"), number(layer, "Bytes"));
+    double limit = cli_roofline_limit_us(&machine, words(layer, "TacticName"),
+                                         words(layer, "Numerics"), words(layer, "Precision"),
+                                         number(layer, "Flops"), number(layer, "Bytes"));
     json_object_set_new(layer, "LimitUs", json_real(limit));
   }
   json_object_set_new(root, "Machine", cli_machine_json(&machine));

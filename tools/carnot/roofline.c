@@ -12,13 +12,26 @@ static const char* type_of(const char* precision) {
                                               : "f32";
 }
 
+// Products that are computed for each product of the layer.
+static double products_of(const char* numerics) {
+  static const struct {
+    const char* numerics;
+    double products;
+  } classes[] = {
+      {"split6", 6}, {"split3", 3}, {"winograd", 16.0 / 36}, {"winograd4x4", 36.0 / 144}};
+  for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
+    if (strcmp(numerics, classes[i].numerics) == 0) return classes[i].products;
+  return 1;
+}
+
 double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* tactic,
-                             const char* precision, double flops, double bytes) {
-  const char* type = machine->is_accelerator  ? type_of(precision)
-                     : strstr(tactic, "u8s8") ? "int8"
-                     : strstr(tactic, "bf16") ? "bf16"
-                     : strstr(tactic, "f64")  ? "f64"
-                                              : "f32";
+                             const char* numerics, const char* precision, double flops,
+                             double bytes) {
+  const char* type = machine->is_accelerator                                ? type_of(precision)
+                     : strstr(tactic, "u8s8") || strstr(tactic, "s8_tiles") ? "int8"
+                     : strstr(tactic, "bf16")                               ? "bf16"
+                     : strstr(tactic, "f64")                                ? "f64"
+                                                                            : "f32";
   double peak = 0, bandwidth = 0;
   for (int i = 0; i < machine->compute_count; i++)
     if (strcmp(machine->compute[i].type, type) == 0 && machine->compute[i].all_threads_gops > peak)
@@ -29,7 +42,7 @@ double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* ta
     if (bytes <= room || i + 1 == machine->memory_count)
       bandwidth = machine->memory[i].read_all_threads_gbs;
   }
-  double compute = peak > 0 ? flops / peak * 1e-3 : 0,
+  double compute = peak > 0 ? flops * products_of(numerics) / peak * 1e-3 : 0,
          moving = bandwidth > 0 ? bytes / bandwidth * 1e-3 : 0;
   return compute > moving ? compute : moving;
 }

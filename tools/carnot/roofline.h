@@ -6,10 +6,12 @@
 
 // The least microseconds that a layer of |flops| operations and |bytes| read and written takes on
 // all threads: the larger of the time for arithmetic and the time for memory. The type of the
-// arithmetic is the |tactic|'s on a processor and |precision| ("float16") on an accelerator.
+// arithmetic is the |tactic|'s on a processor and |precision| ("float16") on an accelerator;
+// classes of |numerics| ("split6") take more or fewer products than there are.
 // Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* tactic,
-                             const char* precision, double flops, double bytes);
+                             const char* numerics, const char* precision, double flops,
+                             double bytes);
 
 // True where other programs took so much of the machine that its figures are too low.
 bool cli_is_busy(const carnot_machine_peaks* machine);
