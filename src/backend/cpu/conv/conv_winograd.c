@@ -23,7 +23,7 @@ static const char* check_params(const carnot_conv_params* p, char* reason, size_
     if (w->kernel[i] != 3)
       return carnot_because(reason, size, "a window of %lldx%lld, takes 3x3",
                             (long long)w->kernel[0], (long long)w->kernel[1]);
-    if (w->strides[i] != 1 || w->dilations[i] != 1) return "the window is strided or dilated";
+    if (w->strides[i] != 1) return "the window is strided";
   }
   if (p->group != 1) return "the channels are in groups";
   if (p->channels < kLeastChannels || p->channels > CARNOT_CONV_MAX_CHANNELS ||
@@ -85,10 +85,11 @@ static carnot_status* winograd_configure(const carnot_step_view* step, const car
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &s->geometry;
   s->side = config_of(step->tactic)->side;
-  s->row_tiles = carnot_ceildiv(g->q, s->side);
+  s->row_tiles = carnot_winograd_tiles_of(s->side, g->q, g->dilation_w);
   s->partition = carnot_work_partition_make_tall(
-      g->n * carnot_ceildiv(g->p, s->side) * s->row_tiles, p->filters,
-      p->channels * carnot_winograd_points(s->side), carnot_max_i64(1, s->row_tiles));
+      g->n * carnot_winograd_tiles_of(s->side, g->p, g->dilation_h) * s->row_tiles, p->filters,
+      p->channels * carnot_winograd_points(s->side),
+      carnot_max_i64(1, s->row_tiles * g->dilation_h));
   s->workspace = (int64_t)carnot_align_up(
       (size_t)carnot_conv2d_winograd_f32_workspace(s->side, p->channels) * sizeof(float), 64);
   *out_workspace_bytes = (size_t)(s->workspace * carnot_work_partition_count(&s->partition));
@@ -103,9 +104,9 @@ typedef struct winograd_run {
   char* workspace;
 } winograd_run;
 
-// The first pixel of row |row| of tiles of all images.
+// The first pixel of row |row| of tiles of all images, a multiple of the dilation.
 static int64_t first_pixel(const carnot_window_geometry* g, int64_t side, int64_t row) {
-  const int64_t rows = carnot_ceildiv(g->p, side);
+  const int64_t rows = carnot_winograd_tiles_of(side, g->p, g->dilation_h);
   return (row / rows * g->p + carnot_min_i64(g->p, row % rows * side)) * g->q;
 }
 

@@ -81,14 +81,31 @@ CARNOT_INLINE void transform_pixels(int side, const float* const* pixels, int64_
   }
 }
 
-// The first pixel of tile |tile| of all rows of tiles.
+// The first result of tile |tile| of all rows of tiles, and how many rows and columns of results
+// exist.
 typedef struct tile_at {
-  int64_t n, p, q;
+  int64_t n, p, q, rows, columns;
 } tile_at;
 
+// The first result of tile |i| along an axis: with a dilation of d the tiles of d neighbouring
+// results lie side by side.
+CARNOT_INLINE int64_t first_result(int side, int64_t i, int64_t dilation) {
+  return i / dilation * side * dilation + i % dilation;
+}
+
+// Of results |from|, |from| + dilation, .. of |size|, how many of |side| exist.
+CARNOT_INLINE int64_t results_within(int side, int64_t from, int64_t dilation, int64_t size) {
+  return from < size ? min_i64(side, (size - from + dilation - 1) / dilation) : 0;
+}
+
 CARNOT_INLINE tile_at position(int side, const block* b, int64_t tile) {
-  const int64_t row = tile / b->row_tiles, rows = (b->conv->p + side - 1) / side;
-  return (tile_at){row / rows, row % rows * side, tile % b->row_tiles * side};
+  const carnot_conv2d_f32* c = b->conv;
+  const int64_t row = tile / b->row_tiles,
+                rows = carnot_winograd_tiles_of(side, c->p, c->dilation_h),
+                p = first_result(side, row % rows, c->dilation_h),
+                q = first_result(side, tile % b->row_tiles, c->dilation_w);
+  return (tile_at){row / rows, p, q, results_within(side, p, c->dilation_h, c->p),
+                   results_within(side, q, c->dilation_w, c->q)};
 }
 
 CARNOT_INLINE void load_tile(int side, const block* b, int64_t tile, float* to) {
@@ -97,7 +114,8 @@ CARNOT_INLINE void load_tile(int side, const block* b, int64_t tile, float* to) 
   const int points = side + 2;
   const float* pixels[kMostPoints * kMostPoints];
   for (int i = 0; i < points * points; ++i) {
-    const int64_t h = at.p + i / points - c->pad_h, w = at.q + i % points - c->pad_w;
+    const int64_t h = at.p + i / points * c->dilation_h - c->pad_h,
+                  w = at.q + i % points * c->dilation_w - c->pad_w;
     const bool inside = h >= 0 && h < c->h && w >= 0 && w < c->w;
     pixels[i] = inside ? c->src + at.n * c->src_n + h * c->src_h + w * c->src_w : c->zeros;
   }
@@ -148,8 +166,9 @@ CARNOT_INLINE void store_tile(int side, const block* b, int64_t tile, int64_t n,
   const carnot_conv2d_f32* c = b->conv;
   const carnot_epilogue_f32* e = &c->epilogue;
   const tile_at at = position(side, b, tile);
-  const int64_t first = (at.n * c->p + at.p) * c->q + at.q, apart = b->out_apart;
-  const int64_t rows = min_i64(side, c->p - at.p), columns = min_i64(side, c->q - at.q);
+  const int64_t first = (at.n * c->p + at.p) * c->q + at.q, apart = b->out_apart,
+                row = c->dilation_h * c->q;
+  if (!at.rows || !at.columns) return;
   for (int64_t k = 0; k < count; k += V_LANES) {
     const int64_t left = min_i64(V_LANES, count - k);
     const vf32 bias = e->bias ? v_load_upto(e->bias + n + k, left) : v_zero();
@@ -157,8 +176,8 @@ CARNOT_INLINE void store_tile(int side, const block* b, int64_t tile, int64_t n,
     results_of_tile(side, from + k, apart, y);
     CARNOT_UNROLL
     for (int i = 0; i < side * side; ++i) {
-      if (i / side >= rows || i % side >= columns) continue;
-      const int64_t m = first + i / side * c->q + i % side;
+      if (i / side >= at.rows || i % side >= at.columns) continue;
+      const int64_t m = first + i / side * row + i % side * c->dilation_w;
       vf32 x = v_add(y[i / side][i % side], bias);
       if (e->residual) x = v_add(x, v_load_upto(e->residual + m * e->residual_ld + n + k, left));
       if (b->clip) x = v_min_to(b->hi, v_max_to(b->lo, x));
@@ -166,8 +185,9 @@ CARNOT_INLINE void store_tile(int side, const block* b, int64_t tile, int64_t n,
     }
   }
   if (b->clip || e->activation == CARNOT_KERNEL_ACTIVATION_NONE) return;
-  for (int64_t i = 0; i < rows; ++i) CARNOT_KERNEL(activate_f32)
-  (e->activation, e->a, e->b, c->dst + (first + i * c->q) * c->ld + n, c->ld, columns, count);
+  for (int64_t i = 0; i < at.rows; ++i) CARNOT_KERNEL(activate_f32)
+  (e->activation, e->a, e->b, c->dst + (first + i * row) * c->ld + n, c->dilation_w * c->ld,
+   at.columns, count);
 }
 
 // ---- blocks ----
@@ -203,7 +223,7 @@ CARNOT_INLINE void convolve(int side, const carnot_conv2d_winograd_f32* p, int64
                    .out = p->workspace + points * carnot_winograd_apart(tiles, c->c),
                    .in_apart = carnot_winograd_apart(tiles, c->c),
                    .out_apart = carnot_winograd_apart(tiles, kColumns),
-                   .row_tiles = (c->q + side - 1) / side,
+                   .row_tiles = carnot_winograd_tiles_of(side, c->q, c->dilation_w),
                    .lo = v_set(clips ? e->a : 0),
                    .hi = v_set(clips ? e->b : INFINITY),
                    .clip = clips || e->activation == CARNOT_KERNEL_ACTIVATION_RELU};

@@ -9,40 +9,50 @@ typedef struct problem {
   int64_t n, h, w, c, k, pad_h, pad_w, below, right;
   carnot_kernel_activation activation;
   bool residual;
+  int64_t dilation_h, dilation_w;
 } problem;
 
 static const problem kProblems[] = {
-    {1, 8, 8, 16, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, false},
-    {2, 7, 9, 19, 37, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, true},
-    {1, 13, 31, 64, 80, 1, 0, 0, 2, CARNOT_KERNEL_ACTIVATION_SILU, true},
-    {3, 3, 3, 33, 5, 0, 0, 0, 0, CARNOT_KERNEL_ACTIVATION_NONE, false},
-    {1, 1, 1, 3, 17, 2, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_TANH, false},
-    {1, 29, 5, 300, 65, 1, 2, 1, 2, CARNOT_KERNEL_ACTIVATION_NONE, true},
+    {1, 8, 8, 16, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, false, 1, 1},
+    {2, 7, 9, 19, 37, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, true, 1, 1},
+    {1, 13, 31, 64, 80, 1, 0, 0, 2, CARNOT_KERNEL_ACTIVATION_SILU, true, 1, 1},
+    {3, 3, 3, 33, 5, 0, 0, 0, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, 1, 1},
+    {1, 1, 1, 3, 17, 2, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_TANH, false, 1, 1},
+    {1, 29, 5, 300, 65, 1, 2, 1, 2, CARNOT_KERNEL_ACTIVATION_NONE, true, 1, 1},
+    {2, 17, 13, 19, 37, 2, 3, 2, 3, CARNOT_KERNEL_ACTIVATION_CLIP, true, 2, 3},
+    {1, 9, 21, 40, 17, 5, 0, 4, 0, CARNOT_KERNEL_ACTIVATION_SILU, false, 5, 4},
+    {2, 5, 6, 16, 16, 7, 9, 7, 9, CARNOT_KERNEL_ACTIVATION_NONE, true, 7, 9},
 };
 // Many channels, whose relative L2 error has a bound of its own.
 static const problem kDeep[] = {
-    {1, 15, 14, 64, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
-    {1, 14, 14, 128, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
-    {1, 14, 13, 256, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
-    {1, 13, 14, 512, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 15, 14, 64, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, 1, 1},
+    {1, 14, 14, 128, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, 1, 1},
+    {1, 14, 13, 256, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, 1, 1},
+    {1, 13, 14, 512, 16, 1, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, 1, 1},
 };
+
+// The first result of the tile along an axis that holds result |i|.
+static int64_t tile_of(int64_t i, int64_t side, int64_t dilation) {
+  return i / (side * dilation) * side * dilation + i % dilation;
+}
 
 // The result, and the sum of the products' magnitudes over the pixels of its tile, which bounds the
 // error.
 static double reference(const carnot_conv2d_f32* d, int64_t side, const float* weights, int64_t m,
                         int64_t k, double* out_size) {
   const int64_t q = m % d->q, p = m / d->q % d->p, n = m / (d->q * d->p);
+  const int64_t p0 = tile_of(p, side, d->dilation_h), q0 = tile_of(q, side, d->dilation_w);
   double sum = d->epilogue.bias[k], size = fabs(sum);
   for (int64_t c = 0; c < d->c; ++c) {
     double largest = 0;
     const float* w = weights + (k * d->c + c) * 9;
     for (int64_t i = 0; i < 9; ++i) largest = fmax(largest, fabs(w[i]));
     for (int64_t i = 0; i < carnot_winograd_points(side); ++i) {
-      const int64_t h = p / side * side + i / (side + 2) - d->pad_h;
-      const int64_t x = q / side * side + i % (side + 2) - d->pad_w;
-      if (h < 0 || h >= d->h || x < 0 || x >= d->w) continue;
-      const double value = d->src[n * d->src_n + h * d->src_h + x * d->src_w + c];
-      const int64_t r = i / (side + 2) - p % side, s = i % (side + 2) - q % side;
+      const int64_t y = i / (side + 2), x = i % (side + 2);
+      const int64_t h = p0 + y * d->dilation_h - d->pad_h, v = q0 + x * d->dilation_w - d->pad_w;
+      if (h < 0 || h >= d->h || v < 0 || v >= d->w) continue;
+      const double value = d->src[n * d->src_n + h * d->src_h + v * d->src_w + c];
+      const int64_t r = y - (p - p0) / d->dilation_h, s = x - (q - q0) / d->dilation_w;
       size += fabs(value) * largest;
       if (r >= 0 && r < 3 && s >= 0 && s < 3) sum += value * w[3 * r + s];
     }
@@ -82,9 +92,10 @@ static double relative_error(const carnot_conv2d_f32* d, int64_t side, const flo
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, int64_t side,
                           double most_error) {
-  const int64_t h_out = p->h + p->pad_h + p->below - 2, w_out = p->w + p->pad_w + p->right - 2;
+  const int64_t h_out = p->h + p->pad_h + p->below - 2 * p->dilation_h,
+                w_out = p->w + p->pad_w + p->right - 2 * p->dilation_w;
   const int64_t ld = p->k + 3, pixels = p->n * h_out * w_out,
-                rows = p->n * ((h_out + side - 1) / side);
+                rows = p->n * carnot_winograd_tiles_of(side, h_out, p->dilation_h);
   float *src = buffer(p->n * p->h * p->w * p->c, 31), *weights = buffer(p->k * p->c * 9, 32);
   float* packed = buffer(carnot_packed_winograd_count(side, p->c, p->k), 0);
   float *scratch = buffer(p->c * p->k, 0), *zeros = calloc((size_t)p->c, sizeof(float));
@@ -103,8 +114,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, i
                                            .s = 3,
                                            .stride_h = 1,
                                            .stride_w = 1,
-                                           .dilation_h = 1,
-                                           .dilation_w = 1,
+                                           .dilation_h = p->dilation_h,
+                                           .dilation_w = p->dilation_w,
                                            .pad_h = p->pad_h,
                                            .pad_w = p->pad_w,
                                            .src = src,
