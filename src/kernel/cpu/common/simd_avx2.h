@@ -13,7 +13,8 @@ CARNOT_INLINE __m256i v_lanes(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-#define V_KEEP(x) (void)(x)  // 16 registers are too few to keep vectors against memory operands
+#define V_ALL_8(x) (void)(x)
+#define V_KEEP(x)  (void)(x)  // 16 registers are too few to keep vectors against memory operands
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm256_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) { return _mm256_maskload_ps(p, v_lanes(n)); }
 CARNOT_INLINE void v_store(float* p, vf32 x) { _mm256_storeu_ps(p, x); }

@@ -12,6 +12,11 @@ typedef __mmask16 vmask;
 CARNOT_INLINE __mmask16 v_lanes(int64_t n) { return (__mmask16)((1u << n) - 1u); }
 
 #define V_KEEP(x) __asm__("" : "+v"(x))  // in a register, not as a memory operand of each use
+// All eight vectors, before what uses any of them.
+#define V_ALL_8(x)                                                                         \
+  __asm__ volatile(""                                                                      \
+                   : "+v"((x)[0]), "+v"((x)[1]), "+v"((x)[2]), "+v"((x)[3]), "+v"((x)[4]), \
+                     "+v"((x)[5]), "+v"((x)[6]), "+v"((x)[7]))
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm512_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) {
   return _mm512_maskz_loadu_ps(v_lanes(n), p);

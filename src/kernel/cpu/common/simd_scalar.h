@@ -9,7 +9,8 @@ typedef float vf32 __attribute__((vector_size(16)));
 typedef int32_t vi32 __attribute__((vector_size(16)));
 typedef vi32 vmask;  // all ones or all zeros
 
-#define V_KEEP(x) (void)(x)
+#define V_ALL_8(x) (void)(x)
+#define V_KEEP(x)  (void)(x)
 CARNOT_INLINE vf32 v_set(float x) { return (vf32){x, x, x, x}; }
 CARNOT_INLINE vf32 v_zero(void) { return v_set(0); }
 CARNOT_INLINE vf32 v_load(const float* p) {

@@ -182,7 +182,7 @@ static void apply_epilogue(const carnot_conv2d_bf16_tiles* p, const epilogue* e,
 // ---- steps ----
 
 static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
-                void* sums) {
+                char* sums) {
   sums_of_step(TILES_BF16, call, s, n, beside, sums);
 }
 

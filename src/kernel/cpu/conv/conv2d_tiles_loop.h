@@ -133,7 +133,8 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
   const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
   const bool stays = call->panel / kPanel * (call->n1 - call->n0) <= kNearL2Bytes;
   // Pairs of rows; each time costs a call.
-  const int64_t rows = max_i64(kLeastStored, (kTileRows / 2 + depth - 1) / depth * 2);
+  const int64_t times = max_i64(1, depth - 1),
+                rows = max_i64(kLeastStored, (kTileRows / 2 + times - 1) / times * 2);
   tiles_beside beside = {.rows = (int)rows};
   int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass)
@@ -151,11 +152,9 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
         else if (call->fetches_rows)
           fetch_rows(call, &steps[i], n, &beside);
         call->sum(call, &steps[i], n, &beside, sums[at]);
-        beside.step = &steps[i], beside.n = n, beside.sums = sums[at], beside.row = 0;
       }
     }
-  beside.rows = kTileRows;
-  store_some(call, &beside);
+  store_all(call, &beside);
 }
 
 // Pixels of a block from row |at| of its matrix on.

@@ -27,14 +27,24 @@ typedef struct tiles_step {
   int64_t out[kTileRows];  // output pixels; -1: not stored
 } tiles_step;
 
-// What is done beside each tile of K while the tiles multiply.
+// Sums of a step for columns from |n| on.
+typedef struct tiles_sums {
+  const tiles_step* step;
+  int64_t n;
+  char* sums;  // [32][32], four bytes each
+  int shape;   // TILES_SHAPE of those that are in the accumulators yet; 0: none
+} tiles_sums;
+
+#define TILES_SHAPE(groups, panels) (2 * (groups) + (panels))
+
+// What is done beside each tile of K while the tiles multiply. The sums of a step leave the
+// accumulators one by one as those of the next step begin, and become results beside the step after
+// that: a tile that is stored waits for its products, and the next products for the tile.
 typedef struct tiles_beside {
   const char *from, *end;  // memory that a later step reads: some lines are fetched
   int64_t lines;           // at a time
-  const tiles_step* step;  // an earlier step: some of its rows from |row| on are stored
-  int64_t n;
-  void* sums;
-  int row, rows;  // the next one; how many at a time
+  tiles_sums last, done;   // of the step before, and of that before it
+  int row, rows;           // of |done|: the next one to store; how many at a time
 } tiles_beside;
 
 // What the steps of a call share.
@@ -49,7 +59,7 @@ struct tiles_call {
   bool (*copy_dense)(const tiles_call* call, const char* row, int64_t w, int64_t count, char* to);
   // Sums of columns from |n| on: sums_of_step with the kernel's type.
   void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
-              void* sums);
+              char* sums);
   // Stores rows [begin, end) of the |sums| [32][32] of columns from |n| on, which it may change.
   void (*store)(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
                 void* sums);
@@ -77,16 +87,52 @@ typedef enum tiles_type { TILES_BF16, TILES_U8S8, TILES_S8S8 } tiles_type;
   } while (0)
 
 CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
-  if (!b->step || b->row >= b->step->count) return;
-  const int end = b->step->count - b->row < b->rows ? b->step->count : b->row + b->rows;
-  call->store(call, b->step, b->n, b->row, end, b->sums);
+  const tiles_sums* done = &b->done;
+  if (!done->step || b->row >= done->step->count) return;
+  const int end = done->step->count - b->row < b->rows ? done->step->count : b->row + b->rows;
+  call->store(call, done->step, done->n, b->row, end, done->sums);
   b->row = end;
 }
 
-CARNOT_INLINE void work_beside(const tiles_call* call, tiles_beside* b) {
+CARNOT_INLINE void fetch_some(tiles_beside* b) {
   for (int64_t i = 0; i < b->lines && b->from < b->end; ++i, b->from += 64)
     _mm_prefetch(b->from, _MM_HINT_T1);
-  store_some(call, b);
+}
+
+enum { kSumsLd = kStepColumns * 4 };
+
+// Stores accumulator |t|, of group |g| and panel |p|, of |sums|.
+#define TILES_STORE(t, g, p, sums) \
+  _tile_stored(t, (sums) + (g)*kGroupRows * kSumsLd + (p)*kPanel * 4, kSumsLd)
+
+static void store_tiles(tiles_sums* s) {
+  const bool two_groups = s->shape >= TILES_SHAPE(2, 1), two_panels = s->shape % 2 == 0;
+  if (!s->shape) return;
+  AMX_BARRIER();
+  TILES_STORE(0, 0, 0, s->sums);
+  if (two_panels) TILES_STORE(1, 0, 1, s->sums);
+  if (two_groups) TILES_STORE(2, 1, 0, s->sums);
+  if (two_groups && two_panels) TILES_STORE(3, 1, 1, s->sums);
+  AMX_BARRIER();
+  s->shape = 0;
+}
+
+static void store_rest(const tiles_call* call, tiles_beside* b) {
+  while (b->done.step && b->row < b->done.step->count) store_some(call, b);
+}
+
+// Stores the rest of |done|, for the sums of the last step have left the accumulators.
+static void pass_on(const tiles_call* call, tiles_beside* b) {
+  store_rest(call, b);
+  b->done = b->last, b->last = (tiles_sums){0};
+  b->row = 0;
+}
+
+static void store_all(const tiles_call* call, tiles_beside* b) {
+  store_tiles(&b->last);
+  b->rows = kTileRows;
+  pass_on(call, b);
+  store_rest(call, b);
 }
 
 // Weights that do not stay in L1 are loaded past it, so that the pixels do.
@@ -98,44 +144,67 @@ CARNOT_INLINE void work_beside(const tiles_call* call, tiles_beside* b) {
       _tile_loadd(tile, from, 64);              \
   } while (0)
 
+#define TILES_LOAD(streams, groups, panels, call, s, at, b)                \
+  do {                                                                     \
+    TILES_LOAD_WEIGHTS(streams, 6, b);                                     \
+    _tile_loadd(4, (s)->a[0] + (at), (s)->stride[0]);                      \
+    if ((panels) > 1) TILES_LOAD_WEIGHTS(streams, 7, (b) + (call)->panel); \
+    if ((groups) > 1) _tile_loadd(5, (s)->a[1] + (at), (s)->stride[1]);    \
+  } while (0)
+
 // Adds |depth| bytes of K from |a| bytes behind the pixels on.
 CARNOT_INLINE void accumulate(tiles_type type, bool streams, int groups, int panels,
                               const tiles_call* call, const tiles_step* s, int64_t a, const char* b,
                               int64_t depth, tiles_beside* beside) {
   for (int64_t k = 0; k < depth; k += kTileBytes, b += kPanel * kTileBytes) {
-    TILES_LOAD_WEIGHTS(streams, 6, b);
-    _tile_loadd(4, s->a[0] + a + k, s->stride[0]);
-    if (panels > 1) TILES_LOAD_WEIGHTS(streams, 7, b + call->panel);
-    if (groups > 1) _tile_loadd(5, s->a[1] + a + k, s->stride[1]);
+    TILES_LOAD(streams, groups, panels, call, s, a + k, b);
     TILES_DOT(type, 0, 4, 6);
     if (panels > 1) TILES_DOT(type, 1, 4, 7);
     if (groups > 1) TILES_DOT(type, 2, 5, 6);
     if (groups > 1 && panels > 1) TILES_DOT(type, 3, 5, 7);
-    work_beside(call, beside);
+    fetch_some(beside);
+    store_some(call, beside);
   }
 }
 
-// The sums of 32 pixels by 32 columns, four bytes each, to |sums|.
+// The first tile of K: each accumulator is stored as the last step left it, and begins anew.
+CARNOT_INLINE void begin_sums(tiles_type type, bool streams, int groups, int panels,
+                              const tiles_call* call, const tiles_step* s, const char* b,
+                              tiles_beside* beside) {
+#define TILES_BEGIN(t, g, p, a, b)                       \
+  do {                                                   \
+    if (stored) TILES_STORE(t, g, p, beside->last.sums); \
+    _tile_zero(t);                                       \
+    TILES_DOT(type, t, a, b);                            \
+  } while (0)
+  if (beside->last.shape != TILES_SHAPE(groups, panels)) store_tiles(&beside->last);
+  const bool stored = beside->last.shape;
+  AMX_BARRIER();
+  TILES_LOAD(streams, groups, panels, call, s, call->offsets[0], b);
+  TILES_BEGIN(0, 0, 0, 4, 6);
+  if (panels > 1) TILES_BEGIN(1, 0, 1, 4, 7);
+  if (groups > 1) TILES_BEGIN(2, 1, 0, 5, 6);
+  if (groups > 1 && panels > 1) TILES_BEGIN(3, 1, 1, 5, 7);
+  AMX_BARRIER();
+  fetch_some(beside);
+  pass_on(call, beside);
+#undef TILES_BEGIN
+}
+
+// The sums of 32 pixels by 32 columns, which stay in the accumulators.
 CARNOT_INLINE void sums_of_shape(tiles_type type, bool streams, int groups, int panels,
                                  const tiles_call* call, const tiles_step* s, const char* b,
-                                 tiles_beside* beside, char* sums) {
-  const int64_t ld = kStepColumns * 4, depth = call->layout.depth;
-  AMX_BARRIER();
-  _tile_zero(0);
-  if (panels > 1) _tile_zero(1);
-  if (groups > 1) _tile_zero(2);
-  if (groups > 1 && panels > 1) _tile_zero(3);
+                                 tiles_beside* beside) {
+  const int64_t depth = call->layout.depth;
+  begin_sums(type, streams, groups, panels, call, s, b, beside);
   for (int64_t k = 0; k < depth; k += kChannelBlock) {
     const int64_t part = min_i64(kChannelBlock, depth - k);
-    for (int64_t t = 0; t < call->layout.taps; ++t)
-      accumulate(type, streams, groups, panels, call, s, call->offsets[t] + k,
-                 b + (t * depth + k) * kPanel, part, beside);
+    for (int64_t t = 0; t < call->layout.taps; ++t) {
+      const int64_t begin = k + t == 0 ? kTileBytes : k;
+      accumulate(type, streams, groups, panels, call, s, call->offsets[t] + begin,
+                 b + (t * depth + begin) * kPanel, k + part - begin, beside);
+    }
   }
-  _tile_stored(0, sums, ld);
-  if (panels > 1) _tile_stored(1, sums + kPanel * 4, ld);
-  if (groups > 1) _tile_stored(2, sums + kGroupRows * ld, ld);
-  if (groups > 1 && panels > 1) _tile_stored(3, sums + kGroupRows * ld + kPanel * 4, ld);
-  AMX_BARRIER();
 }
 
 // The channels under tap |t| of 16 pixels that lie |stride| apart from |a| on, zeros behind them.
@@ -152,8 +221,8 @@ static void copy_tap(const tiles_call* call, int64_t t, const char* a, int64_t s
 static void guarded_sums(tiles_type type, const tiles_call* call, const tiles_step* s, int64_t n,
                          tiles_beside* beside, char* sums) {
   char tile[kGroupRows * kTileBytes] __attribute__((aligned(64)));
-  const int64_t ld = kStepColumns * 4;
-  while (beside->step && beside->row < beside->step->count) work_beside(call, beside);
+  store_tiles(&beside->last);
+  pass_on(call, beside);
   for (int g = 0; g < s->groups; ++g) {
     for (int64_t panel = n; panel < min_i64(call->n1, n + kStepColumns); panel += kPanel) {
       const char* b = call->weights + panel / kPanel * call->panel;
@@ -167,34 +236,35 @@ static void guarded_sums(tiles_type type, const tiles_call* call, const tiles_st
         TILES_DOT(type, 0, 4, 6);
         AMX_BARRIER();
       }
-      _tile_stored(0, sums + g * kGroupRows * ld + (panel - n) * 4, ld);
+      _tile_stored(0, sums + g * kGroupRows * kSumsLd + (panel - n) * 4, kSumsLd);
       AMX_BARRIER();
     }
   }
 }
 
 CARNOT_INLINE void sums_as(tiles_type type, bool streams, const tiles_call* call,
-                           const tiles_step* s, int64_t n, tiles_beside* beside, char* sums) {
+                           const tiles_step* s, int64_t n, int panels, tiles_beside* beside) {
   const char* b = call->weights + n / kPanel * call->panel;
-  const bool two = call->n1 - n > kPanel;
-  if (s->groups == 2 && two)
-    sums_of_shape(type, streams, 2, 2, call, s, b, beside, sums);
+  if (s->groups == 2 && panels == 2)
+    sums_of_shape(type, streams, 2, 2, call, s, b, beside);
   else if (s->groups == 2)
-    sums_of_shape(type, streams, 2, 1, call, s, b, beside, sums);
-  else if (two)
-    sums_of_shape(type, streams, 1, 2, call, s, b, beside, sums);
+    sums_of_shape(type, streams, 2, 1, call, s, b, beside);
+  else if (panels == 2)
+    sums_of_shape(type, streams, 1, 2, call, s, b, beside);
   else
-    sums_of_shape(type, streams, 1, 1, call, s, b, beside, sums);
+    sums_of_shape(type, streams, 1, 1, call, s, b, beside);
 }
 
 CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
-                                int64_t n, tiles_beside* beside, void* sums) {
+                                int64_t n, tiles_beside* beside, char* sums) {
+  const int panels = call->n1 - n > kPanel ? 2 : 1;
   if (s->guarded)
     guarded_sums(type, call, s, n, beside, sums);
   else if (call->streams)
-    sums_as(type, true, call, s, n, beside, sums);
+    sums_as(type, true, call, s, n, panels, beside);
   else
-    sums_as(type, false, call, s, n, beside, sums);
+    sums_as(type, false, call, s, n, panels, beside);
+  beside->last = (tiles_sums){s, n, sums, s->guarded ? 0 : TILES_SHAPE(s->groups, panels)};
 }
 
 #endif  // CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_SUMS_H_

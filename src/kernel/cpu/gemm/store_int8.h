@@ -68,7 +68,12 @@ CARNOT_INLINE void store_s32(const carnot_int8_epilogue* e, void* dst, int64_t a
   }
 }
 
-enum { kSmallColumns = 32, kSmallVectors = kSmallColumns / V_LANES };
+enum {
+  kSmallColumns = 32,
+  kSmallVectors = kSmallColumns / V_LANES,
+  kSmallRows = kSmallVectors > 4 ? 2 : 8 / kSmallVectors,  // at a time
+  kSmallTogether = kSmallRows * kSmallVectors
+};
 
 // Bias and scale of up to 32 columns; 0 beyond.
 typedef struct small_columns {
@@ -106,44 +111,91 @@ CARNOT_INLINE small_form form_of(const carnot_int8_epilogue* e) {
   return is_signed ? SMALL_RESIDUAL_S8 : SMALL_RESIDUAL_U8;
 }
 
-// The integers of up to 32 columns of a row, whose residual begins at |residual|.
-CARNOT_INLINE void small_row(const carnot_int8_epilogue* e, small_form form, const small_columns* c,
-                             int64_t columns, const uint8_t* residual, const int32_t* sums,
-                             vi32* q) {
-  CARNOT_UNROLL
-  for (int i = 0; i < kSmallVectors; ++i) {
-    const int64_t left = columns - i * V_LANES;
-    q[i] = v_iset(0);
+typedef struct small_source {
+  const uint8_t* residual;
+  int64_t residual_ld;
+  const int32_t* sums;
+  int64_t sum_ld;
+} small_source;
+
+// The integers of up to 32 columns of |count| rows, a row |step| rows behind the other. Of eight
+// vectors each operation is done before the next one begins: in this order the ports of a processor
+// stay busy, which else wait for chains of results (beside AMX one port of two multiplies).
+CARNOT_INLINE void small_rows(const carnot_int8_epilogue* e, small_form form, int count,
+                              const small_columns* c, int64_t columns, const small_source* from,
+                              int64_t step, vi32* q) {
+  const int vectors = count * kSmallVectors;
+  const bool is_signed = form == SMALL_RESIDUAL_S8 || form == SMALL_TWICE_S8;
+  vf32 y[kSmallTogether], r[kSmallTogether];
+#define EACH    \
+  CARNOT_UNROLL \
+  for (int i = 0; i < vectors; ++i)
+#define BEFORE_THE_NEXT(x) \
+  if (vectors == 8) V_ALL_8(x)
+  EACH {
+    const int v = i % kSmallVectors;
+    const int64_t row = i / kSmallVectors * step, at = v * V_LANES, left = columns - at;
+    q[i] = v_iset(0), r[i] = v_zero();
     if (left <= 0) continue;
-    const vi32 sum = v_iadd(v_iload(sums + i * V_LANES), c->bias[i]);
-    vf32 y = v_mul(v_of_int(sum), c->scale[i]), r = v_zero();
+    q[i] = v_iadd(v_iload(from->sums + row * from->sum_ld + at), c->bias[v]);
     if (form != SMALL_PLAIN)
-      r = v_load_bytes_upto(residual + i * V_LANES, left,
-                            form == SMALL_RESIDUAL_S8 || form == SMALL_TWICE_S8);
-    if (form == SMALL_RESIDUAL_U8 || form == SMALL_RESIDUAL_S8)
-      y = v_add(y, v_mul(v_sub(r, v_set((float)e->residual_zero)), v_set(e->residual_scale)));
-    if (form == SMALL_TWICE_U8 || form == SMALL_TWICE_S8)
-      y = v_fma(v_of_int(v_to_int(inner_bounded(e, y))), v_set(e->inner_factor),
-                v_fma(r, v_set(e->residual_factor), v_set(e->residual_base)));
-    q[i] = v_to_int(y);
+      r[i] = v_load_bytes_upto(from->residual + row * from->residual_ld + at, left, is_signed);
   }
+  BEFORE_THE_NEXT(q);
+  EACH y[i] = v_of_int(q[i]);
+  BEFORE_THE_NEXT(y);
+  EACH y[i] = v_mul(y[i], c->scale[i % kSmallVectors]);
+  BEFORE_THE_NEXT(y);
+  if (form == SMALL_RESIDUAL_U8 || form == SMALL_RESIDUAL_S8) {
+    EACH r[i] = v_sub(r[i], v_set((float)e->residual_zero));
+    EACH y[i] = v_add(y[i], v_mul(r[i], v_set(e->residual_scale)));
+  }
+  if (form == SMALL_TWICE_U8 || form == SMALL_TWICE_S8) {
+    EACH r[i] = v_fma(r[i], v_set(e->residual_factor), v_set(e->residual_base));
+    BEFORE_THE_NEXT(r);
+    EACH y[i] = inner_bounded(e, y[i]);
+    BEFORE_THE_NEXT(y);
+    EACH y[i] = v_of_int(v_to_int(y[i]));
+    BEFORE_THE_NEXT(y);
+    EACH y[i] = v_fma(y[i], v_set(e->inner_factor), r[i]);
+    BEFORE_THE_NEXT(y);
+  }
+  EACH q[i] = v_to_int(y[i]);
+  BEFORE_THE_NEXT(q);
+#undef EACH
+#undef BEFORE_THE_NEXT
 }
 
-// |rows| rows of |columns| <= 32 columns of small results, two at a time; of an odd number the last
-// one twice. |to| is a copy: stores of bytes might change the caller's.
+// |count| rows of |columns| <= 32 columns of small results, a row |step| rows behind the other.
+CARNOT_INLINE void store_small_group(const carnot_int8_epilogue* to, small_form form, int count,
+                                     const small_columns* c, int64_t columns,
+                                     const small_source* from, int64_t step, uint8_t* dst,
+                                     int64_t ld) {
+  vi32 q[kSmallTogether];
+  small_rows(to, form, count, c, columns, from, step, q);
+  CARNOT_UNROLL
+  for (int i = 0; i < count; i += 2)
+    v_store_clamped_2x32(dst + i * step * ld, dst + (i + 1) * step * ld, q + i * kSmallVectors,
+                         q + (i + 1) * kSmallVectors, to->zero_point, to->low, to->high,
+                         to->output == CARNOT_INT8_OUTPUT_S8, columns);
+}
+
+// |rows| rows, some at a time; of an odd number the last one twice. |to| is a copy: stores of bytes
+// might change the caller's.
 CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, small_form form, uint8_t* dst,
                                     int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
                                     const int32_t* sums, int64_t sum_ld) {
   const small_columns c = load_columns(&to, n, columns);
-  const bool is_signed = to.output == CARNOT_INT8_OUTPUT_S8;
-  const uint8_t* residual = (const uint8_t*)to.residual + m * to.residual_ld + n;
-  for (int64_t row = 0; row < rows; row += 2) {
-    const int64_t next = min_i64(row + 1, rows - 1);
-    vi32 q[2][kSmallVectors];
-    small_row(&to, form, &c, columns, residual + row * to.residual_ld, sums + row * sum_ld, q[0]);
-    small_row(&to, form, &c, columns, residual + next * to.residual_ld, sums + next * sum_ld, q[1]);
-    v_store_clamped_2x32(dst + row * ld, dst + next * ld, q[0], q[1], to.zero_point, to.low,
-                         to.high, is_signed, columns);
+  small_source from = {(const uint8_t*)to.residual + m * to.residual_ld + n, to.residual_ld, sums,
+                       sum_ld};
+  for (int64_t row = 0, count; row < rows; row += count) {
+    const int64_t left = rows - row;
+    count = left >= kSmallRows ? kSmallRows : 2;
+    if (left >= kSmallRows)
+      store_small_group(&to, form, kSmallRows, &c, columns, &from, /*step=*/1, dst, ld);
+    else
+      store_small_group(&to, form, 2, &c, columns, &from, /*step=*/left > 1, dst, ld);
+    dst += count * ld, from.sums += count * sum_ld, from.residual += count * to.residual_ld;
   }
 }
 
