@@ -191,40 +191,58 @@ typedef struct bytes_run {
   bool is_signed;
 } bytes_run;
 
-static void max_of_signed(int64_t n, const int8_t* x, int8_t* restrict y) {
-  for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
-}
-static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
-  for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
-}
-static void max_of(bool is_signed, int64_t n, const uint8_t* x, uint8_t* y) {
-  if (is_signed)
-    max_of_signed(n, (const int8_t*)x, (int8_t*)y);
+#define DEFINE_MAX(name, type)                                                                     \
+  static void name##_3(int64_t n, const type* a, const type* b, const type* c, type* restrict y) { \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+      const type x = a[i] > b[i] ? a[i] : b[i];                                                    \
+      y[i] = x > c[i] ? x : c[i];                                                                  \
+    }                                                                                              \
+  }                                                                                                \
+  static void name##_more(int64_t n, const type* x, type* restrict y) {                            \
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] > y[i] ? x[i] : y[i];                              \
+  }                                                                                                \
+  /* Of |n| numbers under |count| taps, each |step| behind the last. */                            \
+  static void name(int64_t n, const type* x, int64_t step, int64_t count, type* y) {               \
+    name##_3(n, x, x + (count > 1 ? step : 0), x + (count > 2 ? 2 * step : 0), y);                 \
+    for (int64_t i = 3; i < count; i++) name##_more(n, x + i * step, y);                           \
+  }
+DEFINE_MAX(max_of_signed, int8_t)
+DEFINE_MAX(max_of_unsigned, uint8_t)
+#undef DEFINE_MAX
+
+static void max_of(bool is_signed, int64_t n, const uint8_t* x, int64_t step, int64_t count,
+                   uint8_t* y) {
+  if (count <= 0)
+    memset(y, is_signed ? 0x80 : 0, (size_t)n);
+  else if (is_signed)
+    max_of_signed(n, (const int8_t*)x, step, count, (int8_t*)y);
   else
-    max_of_unsigned(n, x, y);
+    max_of_unsigned(n, x, step, count, y);
+}
+
+// The taps [begin,end) from |at| on, |dilation| apart, that are below |size|.
+static void taps_inside(int64_t at, int64_t dilation, int64_t taps, int64_t size, int64_t* begin,
+                        int64_t* end) {
+  *begin = at < 0 ? carnot_ceildiv(-at, dilation) : 0;
+  *end = carnot_min_i64(taps, at < size ? carnot_ceildiv(size - at, dilation) : 0);
 }
 
 // The maxima of the rows under output row |p|, then those of their columns.
 static void max_bytes_row(const bytes_run* run, int64_t image, int64_t p, uint8_t* row) {
   const carnot_window_geometry* t = &run->state->geometry;
-  const int least = run->is_signed ? 0x80 : 0;
+  const int64_t h = p * t->stride_h - t->pad_h, step = t->dilation_h * t->src_h;
   const bool dense = t->src_w == t->c;
-  memset(row, least, (size_t)(t->w * t->c));
-  for (int64_t r = 0; r < t->r; r++) {
-    const int64_t h = p * t->stride_h - t->pad_h + r * t->dilation_h;
-    if (h < 0 || h >= t->h) continue;
-    const uint8_t* x = run->x + image * t->src_n + h * t->src_h;
-    if (dense) max_of(run->is_signed, t->w * t->c, x, row);
-    for (int64_t w = 0; !dense && w < t->w; w++)
-      max_of(run->is_signed, t->c, x + w * t->src_w, row + w * t->c);
-  }
+  int64_t begin, end;
+  taps_inside(h, t->dilation_h, t->r, t->h, &begin, &end);
+  const uint8_t* x = run->x + image * t->src_n + h * t->src_h + begin * step;
+  const int64_t pixels = dense ? 1 : t->w, count = dense ? t->w * t->c : t->c;
+  for (int64_t w = 0; w < pixels; w++)
+    max_of(run->is_signed, count, x + w * t->src_w, step, end - begin, row + w * t->c);
   uint8_t* y = run->y + (image * t->p + p) * t->q * t->ld;
   for (int64_t q = 0; q < t->q; q++, y += t->ld) {
-    memset(y, least, (size_t)t->c);
-    for (int64_t s = 0; s < t->s; s++) {
-      const int64_t w = q * t->stride_w - t->pad_w + s * t->dilation_w;
-      if (w >= 0 && w < t->w) max_of(run->is_signed, t->c, row + w * t->c, y);
-    }
+    const int64_t w = q * t->stride_w - t->pad_w, apart = t->dilation_w * t->c;
+    taps_inside(w, t->dilation_w, t->s, t->w, &begin, &end);
+    max_of(run->is_signed, t->c, row + w * t->c + begin * apart, apart, end - begin, y);
   }
 }
 
