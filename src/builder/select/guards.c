@@ -13,15 +13,20 @@ typedef struct guarded_quantity {
   uint32_t operand, dim;
 } guarded_quantity;
 
+// Between sizes with winners of their own that are further apart others are timed.
+static const double kMostApart = 3;
+enum { kMostSizes = 16 };
+
 // A size at which candidates are compared. |winner| is an index of the set.
 typedef struct timed_size {
-  double quantity;
+  carnot_symbol_sizes symbols;
+  double quantity;  // 0: the size cannot be timed
   uint32_t winner;
 } timed_size;
 
 typedef struct size_list {
   uint32_t count;
-  timed_size items[CARNOT_SIZE_COUNT + 1];  // growing
+  timed_size items[kMostSizes];  // growing
 } size_list;
 
 typedef struct guard_builder {
@@ -79,20 +84,21 @@ typedef struct sized_candidates {
   uint32_t count;
 } sized_candidates;
 
-// |from| at |size|, an index of builder->sizes; false when it cannot be timed there.
-static carnot_status* candidate_at(const guard_builder* g, int size, const carnot_candidate* from,
-                                   carnot_candidate* out, bool* out_timed) {
+// |from| at |size|; false when it cannot be timed there.
+static carnot_status* candidate_at(const guard_builder* g, const carnot_symbol_sizes* size,
+                                   const carnot_candidate* from, carnot_candidate* out,
+                                   bool* out_timed) {
   *out = (carnot_candidate){.tactic = from->tactic, .ns = UINT64_MAX};
   CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &from->problem, &out->problem));
-  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, &g->builder->sizes[size], &out->problem,
-                                   out_timed));
+  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, size, &out->problem, out_timed));
   *out_timed = *out_timed && !is_too_large(out);
   return NULL;
 }
 
 // The candidates of the set that take the size: tactics refuse what they would compute slowly.
 // Behind them the tactics that take it and refuse the optimum. Empty when the size is not timed.
-static carnot_status* candidates_at(const guard_builder* g, int size, sized_candidates* out) {
+static carnot_status* candidates_at(const guard_builder* g, const carnot_symbol_sizes* size,
+                                    sized_candidates* out) {
   const carnot_candidate_set* set = g->set;
   bool timed;
   out->count = 0;
@@ -111,8 +117,7 @@ static carnot_status* candidates_at(const guard_builder* g, int size, sized_cand
   carnot_problem problem;
   uint32_t others;
   CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &set->problem, &problem));
-  CARNOT_TRY(
-      carnot_problem_resize(g->builder, g->facts, &g->builder->sizes[size], &problem, &timed));
+  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, size, &problem, &timed));
   CARNOT_TRY(carnot_enumerate_others(g->builder, set, &problem, out->items + out->count,
                                      CARNOT_MAX_CANDIDATES - out->count, &others));
   for (uint32_t i = 0; i < others; i++) out->of[out->count++] = CARNOT_PLAN_NONE;
@@ -154,29 +159,28 @@ static carnot_status* find_or_add_item(const guard_builder* g, const carnot_cand
   return NULL;
 }
 
-// Times the candidates at |size|. |*out_winner|: an index of the set, that of the region's
-// candidate where no other is worth a variant or the size is not timed.
-static carnot_status* time_at(const guard_builder* g, int size, uint32_t* out_winner,
-                              double* out_quantity) {
+// Times the candidates at the size |symbols|. The winner is the region's candidate where no other
+// is worth a variant or the size is not timed.
+static carnot_status* time_at(const guard_builder* g, const carnot_symbol_sizes* symbols,
+                              timed_size* out) {
   sized_candidates at;
   uint32_t best = CARNOT_PLAN_NONE;
-  *out_winner = g->region->candidate;
-  *out_quantity = 0;
-  CARNOT_TRY(candidates_at(g, size, &at));
+  *out = (timed_size){.symbols = *symbols, .winner = g->region->candidate};
+  CARNOT_TRY(candidates_at(g, symbols, &at));
   if (!at.count) return NULL;
   for (uint32_t i = 0; i < at.count; i++)
     if (at.of[i] == g->region->candidate) best = i;
   const carnot_problem* key = &at.items[best == CARNOT_PLAN_NONE ? 0 : best].problem;
   CARNOT_TRY(carnot_measure_candidates(g->builder, g->facts->name, key, at.items, at.count));
   const uint32_t winner = winner_at(&at, best);
-  *out_quantity = quantity_of(key, g->guarded);
+  out->quantity = quantity_of(key, g->guarded);
   const carnot_candidate* item =
       at.of[winner] == CARNOT_PLAN_NONE ? &at.items[winner] : &g->set->items[at.of[winner]];
   if (winner == best ||
       !carnot_candidates_share_layouts(item, &g->set->items[g->region->candidate]))
     return NULL;
-  *out_winner = at.of[winner];
-  return *out_winner == CARNOT_PLAN_NONE ? find_or_add_item(g, item, out_winner) : NULL;
+  out->winner = at.of[winner];
+  return out->winner == CARNOT_PLAN_NONE ? find_or_add_item(g, item, &out->winner) : NULL;
 }
 
 // ---- the region ----
@@ -199,7 +203,7 @@ static carnot_status* time_greater(guard_builder* g, size_list* list) {
   for (int i = CARNOT_SIZE_GREATEST; i > CARNOT_SIZE_LEAST; i--) {
     if (!g->builder->sizes[i].values) continue;
     timed_size at;
-    CARNOT_TRY(time_at(g, i, &at.winner, &at.quantity));
+    CARNOT_TRY(time_at(g, &g->builder->sizes[i], &at));
     if (at.quantity <= optimum) continue;
     if (!count && serves_optimum(g, at.winner)) {
       g->region->candidate = list->items[list->count - 1].winner = at.winner;
@@ -208,6 +212,43 @@ static carnot_status* time_greater(guard_builder* g, size_list* list) {
     found[count++] = at;
   }
   while (count) list->items[list->count++] = found[--count];
+  return NULL;
+}
+
+// Of each open dimension the geometric mean of two sizes.
+static carnot_status* symbols_between(const guard_builder* g, const timed_size* a,
+                                      const timed_size* b, carnot_symbol_sizes* out) {
+  const size_t count = g->builder->symbol_count + 1;
+  carnot_arena* memory = &g->builder->problems;
+  out->values = CARNOT_NEW_ARRAY(memory, int64_t, count);
+  out->known = CARNOT_NEW_ARRAY(memory, bool, count);
+  CARNOT_TRY(carnot_arena_status(memory));
+  for (size_t i = 0; i + 1 < count; i++) {
+    out->known[i] = a->symbols.known[i] && b->symbols.known[i];
+    if (out->known[i])
+      out->values[i] = llround(sqrt((double)a->symbols.values[i] * (double)b->symbols.values[i]));
+  }
+  return NULL;
+}
+
+// Adds sizes between those whose winners differ: the limit between 64 rows and 1024 is at neither
+// end, nor half-way.
+static carnot_status* time_between(const guard_builder* g, size_list* list) {
+  for (uint32_t i = 0; i + 1 < list->count && list->count < kMostSizes;) {
+    const timed_size *a = &list->items[i], *b = &list->items[i + 1];
+    timed_size between = {.quantity = 0};
+    carnot_symbol_sizes symbols;
+    if (a->winner != b->winner && b->quantity > kMostApart * a->quantity) {
+      CARNOT_TRY(symbols_between(g, a, b, &symbols));
+      CARNOT_TRY(time_at(g, &symbols, &between));
+    }
+    if (between.quantity > a->quantity && between.quantity < b->quantity) {
+      for (uint32_t k = list->count++; k > i + 1; k--) list->items[k] = list->items[k - 1];
+      list->items[i + 1] = between;
+    } else {
+      i++;
+    }
+  }
   return NULL;
 }
 
@@ -247,10 +288,12 @@ carnot_status* carnot_add_guarded_variants(carnot_builder* builder,
   const double optimum = quantity_of(&set->items[region->candidate].problem, g.guarded);
   timed_size least = {.quantity = 0};
   if (builder->sizes[CARNOT_SIZE_LEAST].values)
-    CARNOT_TRY(time_at(&g, CARNOT_SIZE_LEAST, &least.winner, &least.quantity));
+    CARNOT_TRY(time_at(&g, &builder->sizes[CARNOT_SIZE_LEAST], &least));
   if (least.quantity > 0 && least.quantity < optimum) list.items[list.count++] = least;
-  list.items[list.count++] = (timed_size){optimum, region->candidate};
+  list.items[list.count++] =
+      (timed_size){{builder->symbol_values, builder->symbol_known}, optimum, region->candidate};
   CARNOT_TRY(time_greater(&g, &list));
+  CARNOT_TRY(time_between(&g, &list));
   add_variants(&g, &list);
   return NULL;
 }

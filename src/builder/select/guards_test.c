@@ -2,6 +2,8 @@
 #include "builder/select/select_test.h"
 
 enum { MATMUL, LEAST = 1, OPTIMUM = 64, BETWEEN = 128, GREATEST = 4096 };
+// Rows at which candidate 1 is the faster at the least and at the greatest size: up to, and from.
+enum { FEW = 4, MANY = 1000 };
 
 // A problem with x's rows and the result's as given: the key of what is timed at an end.
 static uint64_t key_at(select_fixture* f, const carnot_problem* problem, int64_t rows) {
@@ -36,8 +38,8 @@ static uint32_t refusing(select_fixture* f, const carnot_candidate_set* set) {
 }
 
 // The assigned region of the product, whose rows are between 1 and 4096, when candidate 1 takes
-// |least| ns at 1 row, |greatest| at 4096 and the others 1000 everywhere, candidate 0 being the
-// fastest at the optimum and at 128 rows.
+// |least| ns up to FEW rows, |greatest| from MANY on and the others 1000 everywhere, candidate 0
+// being the fastest at the optimum.
 static carnot_assigned_region select_region_on(select_fixture* f, bool any_isa, int level,
                                                uint64_t least, uint64_t greatest) {
   carnot_assignment assignment;
@@ -52,9 +54,9 @@ static carnot_assigned_region select_region_on(select_fixture* f, bool any_isa, 
   if (set->count >= 2) {
     const uint32_t best = any_isa ? refusing(f, set) : 0;
     select_set_times(f, set, best, 1000);
-    set_times_at(f, set, best, LEAST, 1, least);
-    set_times_at(f, set, best, BETWEEN, 1, 1000);
-    set_times_at(f, set, best, GREATEST, 1, greatest);
+    for (int64_t rows = LEAST; rows <= GREATEST; rows++)
+      if (rows != OPTIMUM)
+        set_times_at(f, set, best, rows, 1, rows <= FEW ? least : rows >= MANY ? greatest : 1000);
   }
   assert_null(carnot_select(&f->builder, &f->analysis, &f->candidates, &request, &assignment));
   return assignment.regions[MATMUL];
@@ -86,9 +88,8 @@ static void test_least_end(void** state) {
   assert_int_equal(guard->dim, 0);
   assert_int_equal(guard->min, 0);
   assert_int_equal(guard->multiple, 1);
-  // The limit is the geometric mean of the end and the optimum.
-  assert_true(guard->max * guard->max <= OPTIMUM * LEAST);
-  assert_true((guard->max + 1) * (guard->max + 1) > OPTIMUM * LEAST);
+  // Between 1 and 64 rows 8 are timed, then 3: the limit is the geometric mean of 3 and 8.
+  assert_int_equal(guard->max, 4);
   select_close(&f);
 }
 
@@ -100,8 +101,8 @@ static void test_greatest_end(void** state) {
   assert_int_equal(region.guarded[0].candidate, 1);
   const carnot_guard* guard = &region.guarded[0].guard;
   assert_true(guard->max == INT64_MAX);
-  assert_true((guard->min - 1) * (guard->min - 1) <= BETWEEN * GREATEST);
-  assert_true(guard->min * guard->min > BETWEEN * GREATEST);
+  // Between 128 and 4096 rows 724 are timed, then 1722.
+  assert_int_equal(guard->min, 1117);
   select_close(&f);
 }
 
@@ -144,8 +145,8 @@ static void test_end_alone(void** state) {
     return;
   }
   select_set_times(&f, set, 0, 1000);
-  static const int64_t kRows[] = {8, 32, BETWEEN, GREATEST};
-  for (int i = 0; i < 4; i++) {
+  static const int64_t kRows[] = {8, 16, 32, BETWEEN, GREATEST};
+  for (int i = 0; i < 5; i++) {
     set_times_at(&f, set, 0, kRows[i], 0, 1000);
     assert_null(carnot_timing_cache_add(f.builder.timing_cache,
                                         key_at(&f, &set->items[0].problem, kRows[i]), kSplit,
@@ -157,7 +158,7 @@ static void test_end_alone(void** state) {
   const uint32_t chosen = region->guarded[0].candidate;
   assert_true(chosen >= set->count);
   assert_string_equal(f.candidates.sets[region->set]->items[chosen].tactic->name, kSplit);
-  assert_int_equal(region->guarded[0].guard.min, 17);  // behind the geometric mean of 8 and 32
+  assert_int_equal(region->guarded[0].guard.min, 12);  // behind the geometric mean of 8 and 16
   assert_true(region->guarded[0].guard.max == INT64_MAX);
   select_close(&f);
 }
@@ -180,6 +181,7 @@ static void test_no_profile(void** state) {
                                             i == 0  ? 1000
                                             : equal ? 1010
                                                     : 1500));
+      set_times_at(&f, set, 0, 3, 1, 500);
       for (int64_t rows = 8; rows <= BETWEEN; rows *= 4) set_times_at(&f, set, 0, rows, 1, 500);
       set_times_at(&f, set, 0, GREATEST, 1, 500);
       assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
@@ -188,7 +190,7 @@ static void test_no_profile(void** state) {
       assert_int_equal(region->guarded_count, !equal);
       if (!equal) {
         assert_int_equal(region->guarded[0].candidate, 1);
-        assert_int_equal(region->guarded[0].guard.min, 3);  // behind the geometric mean of 1 and 8
+        assert_int_equal(region->guarded[0].guard.min, 2);  // behind the geometric mean of 1 and 3
       }
     }
     select_close(&f);
@@ -216,7 +218,9 @@ static void test_two_open_dimensions(void** state) {
   carnot_candidate_set* set = select_set(&f, MATMUL);
   if (set->count >= 2) {
     select_set_times(&f, set, 0, 1000);
-    for (int64_t size = 8; size <= BETWEEN; size *= 4) {
+    static const int64_t kSizes[] = {2, 3, 8, 32, BETWEEN};
+    for (int s = 0; s < 5; s++) {
+      const int64_t size = kSizes[s];
       carnot_problem at;
       assert_null(carnot_problem_copy(&f.memory, &set->items[0].problem, &at));
       for (int d = 0; d < 2; d++) at.inputs[0].dims[d] = at.outputs[0].dims[d] = size;
@@ -230,9 +234,9 @@ static void test_two_open_dimensions(void** state) {
     assert_int_equal(region->guarded[0].candidate, 1);
     const carnot_guard* guard = &region->guarded[0].guard;
     assert_int_equal(guard->dim, CARNOT_GUARD_ELEMENTS);
-    // Behind the geometric mean of 1x1x17 and 8x8x17.
-    assert_int_equal(guard->min, 8 * 17 + 1);
-    const int64_t below[] = {2, 4, 17}, above[] = {1, 9, 17};
+    // Behind the geometric mean of 1x1x17 and 2x2x17.
+    assert_int_equal(guard->min, 2 * 17 + 1);
+    const int64_t below[] = {1, 2, 17}, above[] = {1, 3, 17};
     assert_false(carnot_guard_holds(guard, below, 3));
     assert_true(carnot_guard_holds(guard, above, 3));
   }
