@@ -194,27 +194,6 @@ static bool serves_optimum(const guard_builder* g, uint32_t winner) {
          items[winner].ns <= best + best / 32;
 }
 
-// From the optimum up, the greatest size first: where it wants what the optimum has, so do those
-// between. Sizes that are not timed are left out.
-static carnot_status* time_greater(guard_builder* g, size_list* list) {
-  const double optimum = list->items[list->count - 1].quantity;
-  timed_size found[CARNOT_SIZE_COUNT];
-  uint32_t count = 0;
-  for (int i = CARNOT_SIZE_GREATEST; i > CARNOT_SIZE_LEAST; i--) {
-    if (!g->builder->sizes[i].values) continue;
-    timed_size at;
-    CARNOT_TRY(time_at(g, &g->builder->sizes[i], &at));
-    if (at.quantity <= optimum) continue;
-    if (!count && serves_optimum(g, at.winner)) {
-      g->region->candidate = list->items[list->count - 1].winner = at.winner;
-      break;
-    }
-    found[count++] = at;
-  }
-  while (count) list->items[list->count++] = found[--count];
-  return NULL;
-}
-
 // Of each open dimension the geometric mean of two sizes.
 static carnot_status* symbols_between(const guard_builder* g, const timed_size* a,
                                       const timed_size* b, carnot_symbol_sizes* out) {
@@ -228,6 +207,35 @@ static carnot_status* symbols_between(const guard_builder* g, const timed_size* 
     if (out->known[i])
       out->values[i] = llround(sqrt((double)a->symbols.values[i] * (double)b->symbols.values[i]));
   }
+  return NULL;
+}
+
+// From the optimum up, the greatest size first: where it wants what the optimum has, so do those
+// between. Sizes that are too large to be timed are left out; one between stands for them, lest
+// 64 rows decide for all above because 1024 take too long.
+static carnot_status* time_greater(guard_builder* g, size_list* list) {
+  const double optimum = list->items[list->count - 1].quantity;
+  timed_size found[CARNOT_SIZE_COUNT], too_large = {.symbols = {NULL, NULL}};
+  uint32_t count = 0;
+  for (int i = CARNOT_SIZE_GREATEST; i > CARNOT_SIZE_LEAST; i--) {
+    if (!g->builder->sizes[i].values) continue;
+    timed_size at;
+    CARNOT_TRY(time_at(g, &g->builder->sizes[i], &at));
+    if (at.quantity == 0 && !count) too_large = at;
+    if (at.quantity <= optimum) continue;
+    found[count++] = at;
+    if (count > 1 || !serves_optimum(g, at.winner)) continue;
+    g->region->candidate = list->items[list->count - 1].winner = at.winner;
+    break;
+  }
+  while (count) list->items[list->count++] = found[--count];
+  const timed_size* last = &list->items[list->count - 1];
+  if (!too_large.symbols.values) return NULL;
+  timed_size between;
+  carnot_symbol_sizes symbols;
+  CARNOT_TRY(symbols_between(g, last, &too_large, &symbols));
+  CARNOT_TRY(time_at(g, &symbols, &between));
+  if (between.quantity > last->quantity) list->items[list->count++] = between;
   return NULL;
 }
 

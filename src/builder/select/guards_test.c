@@ -197,6 +197,34 @@ static void test_no_profile(void** state) {
   }
 }
 
+// The greatest size is too large to be timed: one below it is.
+static void test_too_large(void** state) {
+  (void)state;
+  enum { MOST = 1 << 22 };
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  carnot_profile_input x = {
+      .name = "x", .min = {2, {64, 17}}, .opt = {2, {64, 17}}, .max = {2, {MOST, 17}}};
+  const carnot_profile profile = {.inputs = &x, .input_count = 1};
+  carnot_assignment assignment;
+  select_fixture f;
+  select_open_profile(&f, select_matmul_graph(-1), 3, &profile);
+  if (carnot_isa_includes(f.builder.isa, CARNOT_ISA_AVX512)) f.builder.isa = CARNOT_ISA_AVX512;
+  carnot_candidate_set* set = select_set(&f, MATMUL);
+  if (set->count >= 2) {
+    select_set_times(&f, set, 0, 1000);
+    // 23170 rows are between 128 and the greatest; the others are between those with two winners.
+    static const int64_t kRows[] = {BETWEEN, 470, 900, 1722, 23170};
+    for (int i = 0; i < 5; i++)
+      set_times_at(&f, set, 0, kRows[i], kRows[i] < MANY ? 0 : 1, kRows[i] < MANY ? 1000 : 500);
+    assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
+    const carnot_assigned_region* region = &assignment.regions[MATMUL];
+    assert_int_equal(region->guarded_count, 1);
+    assert_int_equal(region->guarded[0].candidate, 1);
+    assert_int_equal(region->guarded[0].guard.min, 1245);  // behind the mean of 900 and 1722
+  }
+  select_close(&f);
+}
+
 // Where several dimensions are open the guard is on their product.
 static void test_two_open_dimensions(void** state) {
   (void)state;
@@ -258,6 +286,6 @@ int main(void) {
       cmocka_unit_test(test_greatest_end),        cmocka_unit_test(test_both_ends),
       cmocka_unit_test(test_refused_end),         cmocka_unit_test(test_end_alone),
       cmocka_unit_test(test_two_open_dimensions), cmocka_unit_test(test_no_profile),
-      cmocka_unit_test(test_low_levels)};
+      cmocka_unit_test(test_too_large),           cmocka_unit_test(test_low_levels)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
