@@ -1,6 +1,5 @@
 // Convolution by 3x3 filters of stride 1 over channels-last float32 operands, as F(2x2,3x3) or
 // F(4x4,3x3).
-#include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
@@ -47,16 +46,13 @@ static size_t packed_bytes(const carnot_conv_params* p, int64_t side) {
 static carnot_status* winograd_prepare(const carnot_problem* problem, carnot_prepared* out) {
   const winograd_config* config = config_of(problem->tactic);
   carnot_conv_params* p;
-  void *packed, *scratch;
+  void* packed;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = CARNOT_WEIGHTS_F32;
   CARNOT_TRY(
       carnot_conv_alloc_weights(out, config->packing, packed_bytes(p, config->side), &packed));
-  CARNOT_TRY(carnot_calloc((size_t)(p->channels * p->filters), sizeof(float),
-                           "filters of one point", &scratch));
   carnot_pack_winograd_f32(config->side, p->filters, p->channels,
-                           carnot_conv_weights(problem)->tensor->data, scratch, packed);
-  free(scratch);
+                           carnot_conv_weights(problem)->tensor->data, packed);
   return NULL;
 }
 

@@ -92,11 +92,11 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, i
                 rows = p->n * carnot_winograd_tiles_of(side, h_out, p->dilation_h);
   float *src = buffer(p->n * p->h * p->w * p->c, 31), *weights = buffer(p->k * p->c * 9, 32);
   float* packed = buffer(carnot_packed_winograd_count(side, p->c, p->k), 0);
-  float *scratch = buffer(p->c * p->k, 0), *zeros = calloc((size_t)p->c, sizeof(float));
+  float* zeros = calloc((size_t)p->c, sizeof(float));
   float* workspace = buffer(carnot_conv2d_winograd_f32_workspace(side, p->c), 0);
   float *bias = buffer(p->k, 33), *residual = buffer(pixels * ld, 34);
   float *dst = buffer(pixels * ld - 3, 0), *again = buffer(pixels * ld - 3, 0);
-  carnot_pack_winograd_f32(side, p->k, p->c, weights, scratch, packed);
+  carnot_pack_winograd_f32(side, p->k, p->c, weights, packed);
   carnot_conv2d_winograd_f32 d = {.conv = {.n = p->n,
                                            .h = p->h,
                                            .w = p->w,
@@ -141,7 +141,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, i
     if (cut < p->k) kernels->conv2d_winograd_f32(&d, row, row + 1, cut, p->k);
   }
   assert_memory_equal(dst, again, (size_t)(pixels * ld - 3) * sizeof(float));
-  buffer_free(src), buffer_free(weights), buffer_free(packed), buffer_free(scratch), free(zeros);
+  buffer_free(src), buffer_free(weights), buffer_free(packed), free(zeros);
   buffer_free(workspace), buffer_free(bias), buffer_free(residual);
   buffer_free(dst), buffer_free(again);
 }

@@ -1,6 +1,11 @@
 // The filters of F(2x2,3x3) and F(4x4,3x3): U = G w G^T, in double, rounded once.
 #include "kernel/cpu/conv/conv2d_winograd_f32.h"
+
+#include <string.h>
+
 #include "kernel/cpu/gemm/pack_f32.h"
+
+enum { kPanel = 16, kMostPoints = 36 };
 
 // G of each side: rows of three factors.
 static const double kSide2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
@@ -22,23 +27,38 @@ static double dot(const double* g, double x, double y, double z) {
   return g[0] * x + g[1] * y + g[2] * z;
 }
 
-// |filter| at the point of rows |g| and columns |h| of G.
-static float transformed(const float* filter, const double* g, const double* h) {
-  double columns[3];
-  for (int j = 0; j < 3; j++) columns[j] = dot(g, filter[j], filter[3 + j], filter[6 + j]);
-  return (float)dot(h, columns[0], columns[1], columns[2]);
+// The points of a filter of transform |g|, |apart| floats from each other.
+static void transform(int64_t points, const double (*g)[3], const float* filter, float* out,
+                      int64_t apart) {
+  for (int64_t row = 0; row < points; row++) {
+    double columns[3];
+    for (int j = 0; j < 3; j++) columns[j] = dot(g[row], filter[j], filter[3 + j], filter[6 + j]);
+    for (int64_t i = 0; i < points; i++)
+      out[(row * points + i) * apart] = (float)dot(g[i], columns[0], columns[1], columns[2]);
+  }
+}
+
+// One row of every point's panel: a channel of |width| filters.
+static void pack_row(int64_t side, int64_t c, int64_t width, const float* weights,
+                     int64_t point_count, float* packed) {
+  float points[kMostPoints][kPanel] = {{0}};
+  const double(*g)[3] = side == 2 ? kSide2 : kSide4;
+  for (int64_t j = 0; j < width; j++)
+    transform(side + 2, g, weights + 9 * j * c, &points[0][j], kPanel);
+  for (int64_t point = 0; point < carnot_winograd_points(side); point++)
+    memcpy(packed + point * point_count, points[point], sizeof(points[point]));
 }
 
 void carnot_pack_winograd_f32(int64_t side, int64_t k, int64_t c, const float* weights,
-                              float* scratch, float* packed) {
-  const double(*g)[3] = side == 2 ? kSide2 : kSide4;
-  for (int64_t point = 0; point < carnot_winograd_points(side); point++) {
-    const double *row = g[point / (side + 2)], *column = g[point % (side + 2)];
-    for (int64_t i = 0; i < k * c; i++) scratch[i] = transformed(weights + 9 * i, row, column);
-    for (int64_t c0 = 0; c0 < c; c0 += CARNOT_WINOGRAD_DEPTH) {
+                              float* packed) {
+  const int64_t point_count = carnot_packed_k1n16_count(c, k);
+  for (int64_t panel = 0; panel * kPanel < k; panel++) {
+    const int64_t width = k - panel * kPanel < kPanel ? k - panel * kPanel : kPanel;
+    for (int64_t i = 0; i < c; i++) {
+      const int64_t c0 = i - i % CARNOT_WINOGRAD_DEPTH;
       const int64_t depth = c - c0 < CARNOT_WINOGRAD_DEPTH ? c - c0 : CARNOT_WINOGRAD_DEPTH;
-      carnot_pack_k1n16_f32(depth, k, scratch + c0, 1, c, packed);
-      packed += carnot_packed_k1n16_count(depth, k);
+      float* row = packed + carnot_packed_k1n16_count(c0, k) + (panel * depth + i - c0) * kPanel;
+      pack_row(side, c, width, weights + 9 * (panel * kPanel * c + i), point_count, row);
     }
   }
 }
