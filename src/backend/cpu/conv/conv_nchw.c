@@ -4,8 +4,8 @@
 #include "backend/cpu/conv/conv.h"
 
 // Parts are at least so many where the problem gives them; floats of a part's scratch, which stay
-// in L2; rows that share the copied ones above and below them.
-enum { kWantedParts = 8, kScratch = 1 << 16, kLeastRows = 4 };
+// in L2, and of one that lies on the stack; rows that share the copied ones above and below them.
+enum { kWantedParts = 8, kScratch = 1 << 16, kStackScratch = 1 << 13, kLeastRows = 4 };
 
 static const char* check_fit(const carnot_conv_params* p, char* reason, size_t size) {
   const carnot_epilogue_plan* e = &p->epilogue_plan;
@@ -142,7 +142,8 @@ static carnot_status* nchw_configure(const carnot_step_view* step, const carnot_
                                      .b = p->epilogue_plan.b};
   join_rows(&s->conv);
   cut(s);
-  *out_workspace_bytes = (size_t)(part_count(s) * s->scratch) * sizeof(float);
+  *out_workspace_bytes =
+      s->scratch > kStackScratch ? (size_t)(part_count(s) * s->scratch) * sizeof(float) : 0;
   return NULL;
 }
 
@@ -165,8 +166,10 @@ static void nchw_part(void* argument, int64_t part) {
   c.weights = run->weights + (group * c.k + k0) * c.c * c.r * c.s;
   c.bias = run->bias ? run->bias + group * c.k + k0 : NULL;
   c.k = carnot_min_i64(s->filters_per_part, c.k - k0);
-  run->kernels->conv2d_nchw_f32(&c, row0, carnot_min_i64(row0 + s->rows_per_part, c.p),
-                                run->scratch + part * s->scratch);
+  // A small scratch is the stack's: it stays in L1 from part to part.
+  float local[kStackScratch] __attribute__((aligned(64)));
+  float* scratch = s->scratch > kStackScratch ? run->scratch + part * s->scratch : local;
+  run->kernels->conv2d_nchw_f32(&c, row0, carnot_min_i64(row0 + s->rows_per_part, c.p), scratch);
 }
 
 static carnot_status* nchw_run_all(const carnot_step_view* step, void* state,

@@ -24,7 +24,11 @@ typedef struct source {
 
 // Writes whole vectors of zeros over y[begin] to y[end - 1], and beyond.
 CARNOT_INLINE void clear(float* y, int64_t begin, int64_t end) {
-  for (; begin < end; begin += V_LANES) v_store(y + begin, v_zero());
+  for (; begin < end; begin += V_LANES) {
+    vf32 zero = v_zero();
+    V_KEEP(zero);  // else a call of memset, for a vector or two
+    v_store(y + begin, zero);
+  }
 }
 
 // Columns x[0], x[stride] … as |count| neighbours, and zeros behind them up to a whole vector.
@@ -42,29 +46,42 @@ CARNOT_INLINE void copy_columns(const float* x, int64_t stride, int64_t count, f
   for (; i < count; ++i) y[i] = x[i * stride];
 }
 
-// One row of the input, or of zeros where it is NULL, by phases. Column i of phase f is input
-// column i*stride + f - pad. Up to a vector behind the row is written too.
-static void copy_row(const carnot_conv2d_nchw_f32* c, const float* src, int64_t phase, float* dst) {
-  const int64_t stride = c->stride_w;
-  for (int64_t f = 0; f < stride; ++f, dst += phase) {
-    const int64_t shift = f - c->pad_w;
-    const int64_t from = shift < 0 ? min_i64(phase, (-shift + stride - 1) / stride) : 0;
-    const int64_t end = src && shift < c->w ? (c->w - shift - 1) / stride + 1 : 0;
-    const int64_t to = max_i64(from, min_i64(phase, end));
-    clear(dst, 0, from);
-    if (to > from) copy_columns(src + shift + from * stride, stride, to - from, dst + from);
-    clear(dst, from + (to - from + V_LANES - 1) / V_LANES * V_LANES, phase);
-  }
+// The columns of one phase of a row of the copy: |from| zeros, input columns from |first| on up to
+// |to|, and zeros.
+typedef struct phase_columns {
+  int64_t first, from, to, count;
+} phase_columns;
+
+static phase_columns phase_columns_of(const carnot_conv2d_nchw_f32* c, int64_t f, int64_t count) {
+  const int64_t stride = c->stride_w, shift = f - c->pad_w;
+  const int64_t from = shift < 0 ? min_i64(count, (-shift + stride - 1) / stride) : 0;
+  const int64_t end = shift < c->w ? (c->w - shift - 1) / stride + 1 : 0;
+  const int64_t to = max_i64(from, min_i64(count, end));
+  return (phase_columns){shift + from * stride, from, to, count};
 }
 
+// One row of the input, or of zeros where it is NULL. Column i of phase f is input column
+// i*stride + f - pad. Up to a vector behind the row is written too.
+CARNOT_INLINE void copy_row(const float* src, int64_t stride, phase_columns p, float* dst) {
+  const int64_t to = src ? p.to : p.from;
+  clear(dst, 0, p.from);
+  if (to > p.from) copy_columns(src + p.first, stride, to - p.from, dst + p.from);
+  clear(dst, p.from + (to - p.from + V_LANES - 1) / V_LANES * V_LANES, p.count);
+}
+
+// Rows in order, and their phases: what is written behind one is written again.
 static void copy_band(const carnot_conv2d_nchw_f32* c, int64_t row0, int64_t rows, int64_t phase,
                       float* scratch) {
+  enum { kKept = 4 };
   const int64_t first = row0 * c->stride_h - c->pad_h;
+  phase_columns kept[kKept];
+  for (int64_t f = 0; f < kKept; ++f) kept[f] = phase_columns_of(c, f, phase);
   for (int64_t ch = 0; ch < c->c; ++ch) {
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t h = first + i;
       const float* src = h >= 0 && h < c->h ? c->src + ch * c->src_plane + h * c->w : NULL;
-      copy_row(c, src, phase, scratch + (ch * rows + i) * c->stride_w * phase);
+      for (int64_t f = 0; f < c->stride_w; ++f, scratch += phase)
+        copy_row(src, c->stride_w, f < kKept ? kept[f] : phase_columns_of(c, f, phase), scratch);
     }
   }
 }
@@ -216,7 +233,7 @@ static void row_by_filters(const carnot_conv2d_nchw_f32* c, const source* from, 
 // ---- tiles of rows and columns, of one channel and one filter ----
 
 // kRows output rows at a time from the rows of the input, each of which is read once. |taps| rows
-// of the filter and their |stride| are constants.
+// of the filter, the columns of a row, and their |stride| are constants.
 CARNOT_INLINE void row_tile(const carnot_conv2d_nchw_f32* c, const source* from, const float* x,
                             int64_t q, int taps, int stride, int vectors, float* dst) {
   vf32 acc[kRows][kRowVectors];
@@ -225,10 +242,13 @@ CARNOT_INLINE void row_tile(const carnot_conv2d_nchw_f32* c, const source* from,
     CARNOT_UNROLL
     for (int v = 0; v < vectors; ++v) acc[o][v] = c->bias ? v_set(c->bias[0]) : v_zero();
   }
+  const float* row = x + q;
+  int64_t columns = taps;
+  CARNOT_OPAQUE(columns);  // unrolled, too many of them would be held at once
   CARNOT_UNROLL
-  for (int i = 0; i < (kRows - 1) * stride + taps; ++i) {
-    const float* row = x + i * from->row + q;
-    for (int64_t s = 0; s < c->s; ++s) {
+  for (int i = 0; i < (kRows - 1) * stride + taps; ++i, row += from->row) {
+    const float* weights = c->weights;
+    for (int64_t s = 0; s < columns; ++s, ++weights) {
       vf32 y[kRowVectors];
       CARNOT_UNROLL
       for (int v = 0; v < vectors; ++v) y[v] = v_load(row + from->columns[s] + v * V_LANES);
@@ -236,7 +256,7 @@ CARNOT_INLINE void row_tile(const carnot_conv2d_nchw_f32* c, const source* from,
       for (int o = 0; o < kRows; ++o) {
         const int r = i - o * stride;
         if (r < 0 || r >= taps) continue;
-        const vf32 w = v_set(c->weights[r * c->s + s]);
+        const vf32 w = v_set(weights[r * taps]);
         CARNOT_UNROLL
         for (int v = 0; v < vectors; ++v) acc[o][v] = v_fma(y[v], w, acc[o][v]);
       }
@@ -285,7 +305,8 @@ static rows_fn rows_for(const carnot_conv2d_nchw_f32* c) {
                 {5, 2, rows_5_2}, {7, 1, rows_7_1}, {7, 2, rows_7_2}};
   if (c->c != 1 || c->k != 1 || c->dilation_h != 1 || carnot_conv2d_nchw_in_place(c)) return NULL;
   for (size_t i = 0; i < sizeof kForms / sizeof *kForms; ++i)
-    if (kForms[i].taps == c->r && kForms[i].stride == c->stride_h) return kForms[i].rows;
+    if (kForms[i].taps == c->r && c->s == c->r && kForms[i].stride == c->stride_h)
+      return kForms[i].rows;
   return NULL;
 }
 
