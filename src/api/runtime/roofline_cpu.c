@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "api/runtime/roofline_cpu_loops.h"
+#include "backend/cpu/roofline/roofline_loops.h"
 #include "carnot/machine.h"
 #include "tactic/tactic.h"
 

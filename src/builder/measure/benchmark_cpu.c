@@ -3,19 +3,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "backend/device.h"
+#include "builder/measure/calm.h"
+#include "builder/measure/cost_model.h"
+#include "builder/measure/rounds.h"
 
-enum { kRounds = 4, kLongRounds = 2, kLeastNs = 20000, kLeastColdNs = 4000, kMaxRepeats = 64 };
-enum { kLongNs = 4000000 };       // a run that a few rounds tell apart
-enum { kHopelessNs = 50000000 };  // beyond four times the fastest: more than a disturbance
-
-uint64_t carnot_benchmark_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+// A reading is at least kReadingNs long, so that the clock is exact enough; the readings of a round
+// take kRoundNs, with cold weights, whose eviction takes longer than a small kernel, kColdRoundNs.
+enum { kReadingNs = 2000, kRoundNs = 20000, kColdRoundNs = 4000, kMostReadings = 64 };
 
 // ---- a run on generated data ----
 
@@ -28,6 +24,7 @@ typedef struct bench {
   void** owned;
   size_t owned_count, owned_bytes;
   size_t available_bytes;  // of this machine's memory
+  int runs, readings;      // of a reading, of a round
 } bench;
 
 // Memory that can be had without pushing other things out; SIZE_MAX where that is not known.
@@ -54,19 +51,25 @@ static carnot_status* own(bench* b, size_t bytes, void** out) {
   return NULL;
 }
 
-// Small numbers in every type: neither subnormal nor growing.
+// Small numbers in every type: neither subnormal nor growing. Those of float32 repeat.
 static void fill(void* data, carnot_dtype dtype, size_t bytes) {
-  if (dtype == CARNOT_DTYPE_F32) {
-    float* x = data;
-    for (size_t i = 0; i < bytes / 4; i++)
-      x[i] = (float)((int)(i * 2654435761u >> 20 & 1023) - 512) * 0x1p-9f;
-  } else {
+  enum { kPattern = 4096 };
+  if (dtype != CARNOT_DTYPE_F32) {
     memset(data, dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16 ? 0x30 : 0, bytes);
+    return;
+  }
+  float* x = data;
+  for (size_t i = 0; i < bytes / 4; i += kPattern) {
+    const size_t count = bytes / 4 - i < kPattern ? bytes / 4 - i : kPattern;
+    if (i) memcpy(x + i, x, count * sizeof(float));
+    for (size_t k = 0; k < count && !i; k++)
+      x[k] = (float)((int)(k * 2654435761u >> 20 & 1023) - 512) * 0x1p-9f;
   }
 }
 
+// Operand |t| in memory of its own, or in that of |shared|, the same operand of another candidate.
 static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool read,
-                                   carnot_operand* out) {
+                                   const carnot_operand* shared, carnot_operand* out) {
   *out = (carnot_operand){0};
   if (t->kind != CARNOT_VALUE_TENSOR) return NULL;
   *out = (carnot_operand){.format.dtype = t->format.dtype, .rank = t->rank};
@@ -77,6 +80,10 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
     out->data = t->tensor->data;
     return NULL;
   }
+  if (shared && shared->format.dtype == t->format.dtype) {
+    out->data = shared->data;
+    return NULL;
+  }
   size_t bytes;
   CARNOT_TRY(carnot_dims_bytes(t->format.dtype, t->dims, t->rank, &bytes));
   CARNOT_TRY(own(b, bytes, &out->data));
@@ -84,9 +91,10 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
   return NULL;
 }
 
-static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
+// |first|: an open one whose inputs and outputs are shared, or NULL.
+static carnot_status* open_bench(const carnot_candidate* c, const bench* first, bench* b) {
   const carnot_problem* p = &c->problem;
-  *b = (bench){.available_bytes = available_memory()};
+  *b = (bench){.available_bytes = available_memory(), .runs = 1, .readings = 1};
   void* memory;
   CARNOT_TRY(carnot_calloc((size_t)p->input_count + p->output_count + 4, sizeof(void*), "timing",
                            &memory));
@@ -94,10 +102,11 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
   CARNOT_TRY(own(b, (p->input_count + p->output_count + 1) * sizeof(carnot_operand), &memory));
   b->operands = memory;
   CARNOT_TRY(own(b, CARNOT_STATE_BYTES, &b->state));
-  for (uint32_t i = 0; i < p->input_count; i++)
-    CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
-  for (uint32_t i = 0; i < p->output_count; i++)
-    CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    const bool read = i < p->input_count;
+    CARNOT_TRY(make_operand(b, read ? &p->inputs[i] : &p->outputs[i - p->input_count], read,
+                            first ? &first->operands[i] : NULL, &b->operands[i]));
+  }
   b->view = (carnot_step_view){.tactic = c->tactic,
                                .region = p->region,
                                .input_count = p->input_count,
@@ -165,20 +174,19 @@ static void evict_weights(const carnot_candidate* c) {
   }
 }
 
-// The mean nanoseconds of |repeats| runs.
-static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_executor* executor,
-                                bool cold_weights, int repeats, uint64_t* out_ns) {
-  const int burst = cold_weights ? 1 : repeats;
-  uint64_t total = 0;
-  for (int done = 0; done < repeats; done += burst) {
+// The nanoseconds of a run, the least of |readings| readings of |runs| runs each.
+static carnot_status* time_round(const carnot_candidate* c, bench* b, carnot_executor* executor,
+                                 bool cold_weights, uint64_t* out_ns) {
+  *out_ns = UINT64_MAX;
+  for (int done = 0; done < b->readings; done++) {
     if (cold_weights) evict_weights(c);
-    uint64_t start = carnot_benchmark_now_ns();
-    for (int i = 0; i < burst; i++)
+    const uint64_t start = carnot_benchmark_now_ns();
+    for (int i = 0; i < b->runs; i++)
       CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands,
                                 b->operands + c->problem.input_count, b->workspace, executor));
-    total += carnot_benchmark_now_ns() - start;
+    const uint64_t ns = (carnot_benchmark_now_ns() - start) / (uint64_t)b->runs;
+    if (ns < *out_ns) *out_ns = ns;
   }
-  *out_ns = total / (uint64_t)repeats;
   return NULL;
 }
 
@@ -198,53 +206,13 @@ static bool can_time(const carnot_candidate* c) {
   return known;
 }
 
-int carnot_rounds_after(uint64_t first_ns, uint64_t least_ns) {
-  if (first_ns >= 4 * least_ns + kHopelessNs) return 0;
-  return first_ns >= kLongNs ? kLongRounds : kRounds;
-}
-
-// Once each, which warms up and says how often to repeat, so that a reading is well above the
-// clock's resolution. Evicting weights takes longer than a small kernel: repeats are fewer then.
-// Sets the times.
-static carnot_status* run_first(bool cold_weights, carnot_candidate* candidates, bench* benches,
-                                size_t count, carnot_executor* executor, int* out_repeats) {
-  for (size_t i = 0; i < count; i++) {
-    if (!benches[i].owned) continue;
-    uint64_t ns;
-    CARNOT_TRY(time_once(&candidates[i], &benches[i], executor, cold_weights, 1, &ns));
-    candidates[i].ns = ns;
-    const uint64_t least = cold_weights ? kLeastColdNs : kLeastNs;
-    out_repeats[i] =
-        ns >= least ? 1 : (int)carnot_min_i64(kMaxRepeats, (int64_t)(least / (ns + 1)) + 1);
-  }
-  return NULL;
-}
-
-// The times of the first runs decide how many rounds follow; their own count where none does.
-static void set_rounds(carnot_candidate* candidates, const bench* benches, size_t count,
-                       int* out_rounds) {
-  uint64_t least = UINT64_MAX / 8;
-  for (size_t i = 0; i < count; i++)
-    if (benches[i].owned && candidates[i].ns < least) least = candidates[i].ns;
-  for (size_t i = 0; i < count; i++) {
-    out_rounds[i] = benches[i].owned ? carnot_rounds_after(candidates[i].ns, least) : 0;
-    if (out_rounds[i]) candidates[i].ns = UINT64_MAX;
-  }
-}
-
-static carnot_status* run_rounds(bool cold_weights, carnot_candidate* candidates, bench* benches,
-                                 size_t count, carnot_executor* executor) {
-  int repeats[CARNOT_MAX_CANDIDATES], rounds[CARNOT_MAX_CANDIDATES];
-  CARNOT_TRY(run_first(cold_weights, candidates, benches, count, executor, repeats));
-  set_rounds(candidates, benches, count, rounds);
-  for (int round = 0; round < kRounds; round++)
-    for (size_t i = 0; i < count; i++) {
-      if (round >= rounds[i]) continue;
-      uint64_t ns;
-      CARNOT_TRY(time_once(&candidates[i], &benches[i], executor, cold_weights, repeats[i], &ns));
-      if (ns < candidates[i].ns) candidates[i].ns = ns;
-    }
-  return NULL;
+// How often a candidate that takes |ns| runs in a round.
+static void set_repeats(bench* b, bool cold_weights, uint64_t ns) {
+  const uint64_t round = cold_weights ? kColdRoundNs : kRoundNs;
+  b->runs = cold_weights || ns >= kReadingNs ? 1 : (int)(kReadingNs / (ns + 1)) + 1;
+  const uint64_t reading = (ns + 1) * (uint64_t)b->runs;
+  b->readings =
+      reading >= round ? 1 : (int)carnot_min_i64(kMostReadings, (int64_t)(round / reading) + 1);
 }
 
 void carnot_note_refusal(const carnot_builder* builder, carnot_status* refusal,
@@ -259,31 +227,100 @@ void carnot_note_refusal(const carnot_builder* builder, carnot_status* refusal,
   carnot_status_free(refusal);
 }
 
-carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
-                                      size_t count) {
-  bench benches[CARNOT_MAX_CANDIDATES] = {{.tactic = NULL}};
-  carnot_status* status = NULL;
-  for (size_t i = 0; i < count && !status; i++) {
-    candidates[i].ns = UINT64_MAX;
-    if (!can_time(&candidates[i])) continue;
-    carnot_status* refusal = open_bench(&candidates[i], &benches[i]);
-    if (!refusal) continue;
-    close_bench(&benches[i]);
-    benches[i].owned = NULL;
-    if (carnot_status_code(refusal) == CARNOT_OUT_OF_MEMORY) {
-      status = refusal;
-      continue;
+typedef struct timing {
+  carnot_builder* builder;
+  const char* node;
+  carnot_candidate* candidates;
+  size_t count;
+  carnot_executor* executor;
+  bool cold_weights;
+  uint64_t spent_ns;  // in runs
+  carnot_contestant contestants[CARNOT_MAX_CANDIDATES];
+  bench benches[CARNOT_MAX_CANDIDATES];
+} timing;
+
+static carnot_status* run_round(timing* t, size_t i) {
+  uint64_t ns;
+  const carnot_calm calm = carnot_calm_begin(t->executor);
+  CARNOT_TRY(time_round(&t->candidates[i], &t->benches[i], t->executor, t->cold_weights, &ns));
+  carnot_contestant_note(&t->contestants[i], ns, carnot_calm_end(&calm, t->executor));
+  t->spent_ns += carnot_benchmark_now_ns() - calm.begin_ns;
+  if (ns < t->candidates[i].ns) t->candidates[i].ns = ns;
+  return NULL;
+}
+
+// Calls |run| while the executor's threads wait for work.
+static carnot_status* with_threads(timing* t, carnot_status* (*run)(timing* t, size_t i),
+                                   size_t i) {
+  carnot_executor* executor = t->builder->config->executor;
+  const bool begun = carnot_executor_begin(executor);
+  t->executor = begun ? executor : NULL;
+  carnot_status* status = run(t, i);
+  if (begun) carnot_executor_end(executor);
+  return status;
+}
+
+// Prepares candidate |i| and runs it twice, which warms up and says how often to repeat; not one
+// that cannot be the fastest. What refuses the problem only fails.
+static carnot_status* begin(timing* t, size_t i) {
+  carnot_candidate* c = &t->candidates[i];
+  bench* b = &t->benches[i];
+  const bench* first = NULL;
+  for (size_t k = 0; k < t->count && !first; k++)
+    if (t->contestants[k].runs) first = &t->benches[k];
+  bool hopeless;
+  CARNOT_TRY(carnot_prune_hopeless(t->builder, t->candidates, t->count, i, &hopeless));
+  if (hopeless) return NULL;
+  CARNOT_TRY(carnot_candidate_prepare(t->builder, t->node, c));
+  carnot_status* refusal = open_bench(c, first, b);
+  if (refusal) {
+    close_bench(b);
+    b->owned = NULL;
+    if (carnot_status_code(refusal) == CARNOT_OUT_OF_MEMORY) return refusal;
+    carnot_note_refusal(t->builder, refusal, c);
+    return NULL;
+  }
+  t->contestants[i] = carnot_contestant_make(c->around_ns);
+  for (int k = 0; k < 2; k++) {
+    CARNOT_TRY(with_threads(t, run_round, i));
+    set_repeats(b, t->cold_weights, c->ns);
+  }
+  return NULL;
+}
+
+// Those of the newest instruction sets first: their times show which others are hopeless.
+static carnot_status* begin_all(timing* t) {
+  for (int rank = carnot_isa_rank(t->builder->isa); rank >= 0; rank--)
+    for (size_t i = 0; i < t->count; i++)
+      if (carnot_isa_rank(t->candidates[i].tactic->isa) == rank && can_time(&t->candidates[i]))
+        CARNOT_TRY(begin(t, i));
+  return NULL;
+}
+
+static carnot_status* run_rounds(timing* t, size_t unused) {
+  (void)unused;
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t i = 0; i < t->count; i++) {
+      if (!carnot_contestant_continues(t->contestants, t->count, i, t->spent_ns)) continue;
+      any = true;
+      CARNOT_TRY(run_round(t, i));
     }
-    carnot_note_refusal(builder, refusal, &candidates[i]);
   }
-  if (!status) {
-    carnot_executor* executor = builder->config->executor;
-    const bool begun = carnot_executor_begin(executor);
-    status = run_rounds(builder->machine.cold_weights, candidates, benches, count,
-                        begun ? executor : NULL);
-    if (begun) carnot_executor_end(executor);
-  }
+  return NULL;
+}
+
+carnot_status* carnot_time_candidates(carnot_builder* builder, const char* node,
+                                      carnot_candidate* candidates, size_t count) {
+  timing t = {.builder = builder,
+              .node = node,
+              .candidates = candidates,
+              .count = count,
+              .cold_weights = builder->machine.cold_weights};
+  for (size_t i = 0; i < count; i++) candidates[i].ns = UINT64_MAX;
+  carnot_status* status = begin_all(&t);
+  if (!status) status = with_threads(&t, run_rounds, 0);
   for (size_t i = 0; i < count; i++)
-    if (benches[i].owned) close_bench(&benches[i]);
+    if (t.benches[i].owned) close_bench(&t.benches[i]);
   return status;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "backend/device.h"
+#include "builder/measure/cost_model.h"
 #include "builder/measure/timing_cache.h"
 #include "builder/select/selector.h"
 
@@ -356,65 +357,35 @@ void carnot_candidates_deinit(carnot_candidates* candidates) {
   free(candidates->first);
 }
 
-// ---- work ----
-
-double carnot_operand_bytes(const carnot_operand_desc* t) {
-  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return 0;
-  double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
-  for (int d = 0; d < t->rank; d++) bytes *= (double)carnot_max_i64(0, t->dims[d]);
-  return bytes;
-}
-
-double carnot_layout_change_ns(const carnot_operand_desc* t) {
-  enum { kBytesPerNs = 32 };  // measured: 26 to 58, read and written
-  return 2 * carnot_operand_bytes(t) / kBytesPerNs;
-}
-
-void carnot_candidate_work(const carnot_candidate* c, double* out_flops, double* out_bytes) {
-  const carnot_problem* p = &c->problem;
-  *out_flops = *out_bytes = 0;
-  if (c->tactic->work) {
-    c->tactic->work(p, out_flops, out_bytes);
-    return;
-  }
-  for (uint32_t i = 0; i < p->input_count; i++) *out_bytes += carnot_operand_bytes(&p->inputs[i]);
-  for (uint32_t i = 0; i < p->output_count; i++) *out_bytes += carnot_operand_bytes(&p->outputs[i]);
-}
-
 // ---- measuring ----
 
-static carnot_status* prepare(carnot_builder* builder, const char* node, carnot_candidate* c) {
-  c->prepared = (carnot_prepared){.arena = builder->memory};
-  if (!c->tactic->prepare) return NULL;
-  CARNOT_TRY_AT(c->tactic->prepare(&c->problem, &c->prepared), "node %s, tactic %s", node,
-                c->tactic->name);
+// Takes times from the cache. |*out_all|: nothing else is to be timed.
+static carnot_status* find_times(carnot_builder* builder, uint64_t key,
+                                 carnot_candidate* candidates, uint32_t count, bool* out_all) {
+  for (uint32_t i = 0; i < count; i++)
+    carnot_timing_cache_find(builder->timing_cache, key, candidates[i].tactic->name,
+                             &candidates[i].ns);
+  *out_all = true;
+  for (uint32_t i = 0; i < count && *out_all; i++) {
+    bool hopeless = false;
+    if (candidates[i].ns != UINT64_MAX || !candidates[i].tactic->run) continue;
+    CARNOT_TRY(carnot_prune_hopeless(builder, candidates, count, i, &hopeless));
+    *out_all = hopeless;
+  }
   return NULL;
-}
-
-carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
-                                        carnot_candidate* candidate) {
-  return candidate->prepared.arena ? NULL : prepare(builder, node, candidate);
 }
 
 carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* node,
                                          const carnot_problem* problem,
                                          carnot_candidate* candidates, uint32_t count) {
   carnot_timing_cache* cache = builder->timing_cache;
-  uint64_t key = carnot_problem_key(problem, &builder->machine);
-  bool all = true;
-  for (uint32_t i = 0; i < count; i++) {
-    carnot_candidate* c = &candidates[i];
-    bool found = carnot_timing_cache_find(cache, key, c->tactic->name, &c->ns);
-    all = all && (found || !c->tactic->run);
-  }
+  const uint64_t key = carnot_problem_key(problem, &builder->machine);
+  bool all;
+  CARNOT_TRY(find_times(builder, key, candidates, count, &all));
   if (all || carnot_builder_is_over_budget(builder)) return NULL;
-  // On a device what is known is not timed again: candidates there are timed one after the other.
-  for (uint32_t i = 0; i < count; i++)
-    if (!candidates[0].tactic->device || candidates[i].ns == UINT64_MAX)
-      CARNOT_TRY(carnot_candidate_prepare(builder, node, &candidates[i]));
   // All candidates run in one memory space.
   CARNOT_TRY((candidates[0].tactic->device ? carnot_time_on_device : carnot_time_candidates)(
-      builder, candidates, count));
+      builder, node, candidates, count));
   for (uint32_t i = 0; i < count; i++) {
     carnot_candidate* c = &candidates[i];
     if (c->ns == UINT64_MAX) continue;

@@ -82,15 +82,13 @@ carnot_status* carnot_enumerate_others(carnot_builder* builder, const carnot_can
 // Whether a tactic of the CPU other than the reference and its like takes |problem|.
 carnot_status* carnot_any_tactic_takes(carnot_builder* builder, const carnot_problem* problem,
                                        bool* out_takes) CARNOT_MUST_USE;
-// Bytes of a tensor whose dimensions are known; 0 of others.
-double carnot_operand_bytes(const carnot_operand_desc* t);
-// An estimate of the time of a change of layout on the CPU.
-double carnot_layout_change_ns(const carnot_operand_desc* t);
-// Operations and bytes of a candidate.
-void carnot_candidate_work(const carnot_candidate* candidate, double* out_flops, double* out_bytes);
-// Packs the candidate's weights and chooses its parameters, once a candidate.
-carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
-                                        carnot_candidate* candidate) CARNOT_MUST_USE;
+// ---- layout_change.c ----
+
+// The time of a change of |operand|, one of |problem|, from |layout| to the other on the CPU:
+// measured, or an estimate where there are no times.
+carnot_status* carnot_time_layout_change(carnot_builder* builder, const carnot_problem* problem,
+                                         const carnot_operand_desc* operand, carnot_layout layout,
+                                         double* out_ns) CARNOT_MUST_USE;
 
 // ---- problem.c ----
 

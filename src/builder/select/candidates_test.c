@@ -1,4 +1,5 @@
 // Candidate sets: which tactics join, at which level, and that sets are enumerated and timed once.
+#include "builder/measure/cost_model.h"
 #include "builder/select/select_test.h"
 
 enum { MATMUL, SOFTMAX };
@@ -100,7 +101,7 @@ static void test_measured_times_are_cached(void** state) {
     uint64_t ns = 0;
     bool found = carnot_timing_cache_find(f.builder.timing_cache, select_key(&f, &set->problem),
                                           set->items[i].tactic->name, &ns);
-    assert_int_equal(found, set->items[i].tactic->run != NULL);
+    assert_int_equal(found, set->items[i].tactic->run && !set->items[i].untimed);
     if (found) assert_int_equal(ns, set->items[i].ns);
   }
   select_close(&f);
@@ -124,14 +125,28 @@ static void test_too_large_to_be_timed(void** state) {
   select_close(&f);
 }
 
-// A run that is slow beyond any disturbance is not repeated; shorter ones are, however far behind.
-static void test_rounds(void** state) {
+// What cannot be the fastest by the peak of its instruction set is not timed, where other levels do
+// not ask for it.
+static void test_hopeless(void** state) {
   (void)state;
-  const uint64_t ms = 1000000;
-  assert_int_equal(carnot_rounds_after(450 * ms, 100 * ms), 0);
-  assert_true(carnot_rounds_after(449 * ms, 100 * ms) > 0);
-  assert_true(carnot_rounds_after(49 * ms, 1) > 0);
-  assert_true(carnot_rounds_after(ms, ms) > carnot_rounds_after(10 * ms, ms));
+  for (int level = 3; level <= 4; level++) {
+    select_fixture f;
+    bool hopeless;
+    select_open(&f, select_matmul_graph(1000), level);
+    carnot_candidate_set* set = select_set(&f, MATMUL);
+    const uint32_t at = index_of(set, "cpu_gemm_f32_avx512"),
+                   other = index_of(set, "cpu_gemm_f32_avx2");
+    if (at < set->count && other < set->count) {
+      set->items[at].ns = 1;
+      assert_null(carnot_prune_hopeless(&f.builder, set->items, set->count, other, &hopeless));
+      assert_int_equal(hopeless, level == 3);
+      assert_int_equal(set->items[other].untimed != NULL, hopeless);
+      set->items[at].ns = UINT64_MAX / 2;
+      assert_null(carnot_prune_hopeless(&f.builder, set->items, set->count, other, &hopeless));
+      assert_false(hopeless);
+    }
+    select_close(&f);
+  }
 }
 
 static const carnot_tactic* g_pinned;
@@ -168,7 +183,7 @@ int main(void) {
                                      cmocka_unit_test(test_cached_times_are_taken),
                                      cmocka_unit_test(test_measured_times_are_cached),
                                      cmocka_unit_test(test_too_large_to_be_timed),
-                                     cmocka_unit_test(test_rounds),
+                                     cmocka_unit_test(test_hopeless),
                                      cmocka_unit_test(test_pins)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

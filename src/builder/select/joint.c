@@ -40,7 +40,8 @@ static carnot_status* measure(const carnot_joint* j, uint32_t region, carnot_can
       c->ns = 0;
     else if (twin)
       c->ns = twin->ns;
-    if (c->ns == UINT64_MAX && c->tactic->run && !c->failed) of[count] = i, items[count++] = *c;
+    if (c->ns == UINT64_MAX && c->tactic->run && !c->failed && !c->untimed)
+      of[count] = i, items[count++] = *c;
   }
   set->is_measured = true;
   if (!count) return NULL;
@@ -150,7 +151,7 @@ static double run_ns(const carnot_joint* j) {
 
 // The changes of layout between regions. No more than they take can be gained: where that is
 // little, nothing is explored.
-static void push_changes(carnot_joint* j) {
+static carnot_status* push_changes(carnot_joint* j) {
   const carnot_block_facts* main = &j->analysis->blocks[0];
   double changes_ns = 0;
   for (uint32_t r = 0; r < main->region_count; r++) {
@@ -161,15 +162,19 @@ static void push_changes(carnot_joint* j) {
       if (carnot_joint_has_layouts(value) && j->producers[value->id] &&
           p->inputs[i].format.layout != j->greedy->formats[value->id].layout) {
         push_around(j, value);
-        changes_ns += carnot_layout_change_ns(&p->inputs[i]);
+        double ns;
+        CARNOT_TRY(carnot_time_layout_change(j->builder, p, &p->inputs[i],
+                                             j->greedy->formats[value->id].layout, &ns));
+        changes_ns += ns;
       }
     }
   }
   if (changes_ns < kLeastShare * run_ns(j)) j->queue_count = 0;
+  return NULL;
 }
 
 static carnot_status* explore(carnot_joint* j) {
-  push_changes(j);
+  CARNOT_TRY(push_changes(j));
   for (uint32_t i = 0; i < j->queue_count; i++) {
     const uint32_t region = j->queue[i];
     const carnot_region_facts* f = &j->analysis->regions[region];

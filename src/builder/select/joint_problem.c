@@ -10,40 +10,6 @@ static value_form only_in(carnot_layout layout) {
   return layout == CARNOT_LAYOUT_CHANNELS_LAST ? kChannelsLast : kRowMajor;
 }
 
-// ---- the cost of a change of layout ----
-
-// The time of a change of |operand|, one of |problem|, from |layout| to the other.
-static carnot_status* time_change(const carnot_joint* j, const carnot_problem* problem,
-                                  const carnot_operand_desc* operand, carnot_layout layout,
-                                  double* out_ns) {
-  carnot_operand_desc operands[2] = {*operand, *operand};
-  operands[0].format.layout = layout;
-  operands[1].format.layout =
-      layout == CARNOT_LAYOUT_ROW_MAJOR ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
-  // The region of the step that lowering adds: one Identity.
-  static const uint32_t kLocals[] = {0, 1};
-  carnot_plan_node node = {.op = CARNOT_OP_IDENTITY,
-                           .name = "reformat",
-                           .input_count = 1,
-                           .output_count = 1,
-                           .inputs = &kLocals[0],
-                           .outputs = &kLocals[1]};
-  const carnot_region region = {
-      .node_count = 1, .value_count = 2, .nodes = &node, .output_count = 1, .outputs = &kLocals[1]};
-  carnot_candidate c = {.tactic = carnot_tactic_find(CARNOT_HOST_REFORMAT_TACTIC),
-                        .problem = *problem,
-                        .ns = UINT64_MAX};
-  c.problem.region = &region;
-  c.problem.inputs = &operands[0];
-  c.problem.outputs = &operands[1];
-  c.problem.inner = NULL;
-  c.problem.input_count = c.problem.output_count = 1;
-  c.problem.tactic = c.tactic;
-  CARNOT_TRY(carnot_measure_candidates(j->builder, "a change of layout", &c.problem, &c, 1));
-  *out_ns = c.ns == UINT64_MAX ? carnot_layout_change_ns(operand) : (double)c.ns;
-  return NULL;
-}
-
 // ---- values ----
 
 // What it costs that the value is made in |made|: it is kept so, or also in the other layout after
@@ -66,7 +32,8 @@ static carnot_status* add_value(carnot_joint* j, const carnot_value* value,
   if (!carnot_joint_has_layouts(value) || j->values[value->id].node) return NULL;
   carnot_joint_value* v = &j->values[value->id];
   for (int from = 0; from < 2; from++)
-    CARNOT_TRY(time_change(j, problem, operand, (carnot_layout)from, &v->change_ns[from]));
+    CARNOT_TRY(carnot_time_layout_change(j->builder, problem, operand, (carnot_layout)from,
+                                         &v->change_ns[from]));
   if (!j->producers[value->id]) {
     const carnot_layout made = j->greedy->formats[value->id].layout;
     cost_to_make(v, made, /*in_any_layout=*/false, costs);

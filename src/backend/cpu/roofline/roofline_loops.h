@@ -1,7 +1,7 @@
 // Loops that only multiply and add in registers, one for each type and ISA level, and plain reads
 // and copies.
-#ifndef CARNOT_API_RUNTIME_ROOFLINE_CPU_LOOPS_H_
-#define CARNOT_API_RUNTIME_ROOFLINE_CPU_LOOPS_H_
+#ifndef CARNOT_BACKEND_CPU_ROOFLINE_ROOFLINE_LOOPS_H_
+#define CARNOT_BACKEND_CPU_ROOFLINE_ROOFLINE_LOOPS_H_
 
 #include <stddef.h>
 
@@ -19,4 +19,4 @@ void carnot_roofline_read(const char* src, size_t bytes, long rounds);
 // Copies |bytes| from |src| to |dst|, |rounds| times; they may not overlap. Any thread.
 void carnot_roofline_copy(char* dst, const char* src, size_t bytes, long rounds);
 
-#endif  // CARNOT_API_RUNTIME_ROOFLINE_CPU_LOOPS_H_
+#endif  // CARNOT_BACKEND_CPU_ROOFLINE_ROOFLINE_LOOPS_H_

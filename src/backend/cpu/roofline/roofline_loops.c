@@ -1,5 +1,5 @@
 // The loops of the roofline measurement.
-#include "api/runtime/roofline_cpu_loops.h"
+#include "backend/cpu/roofline/roofline_loops.h"
 
 #include <stdint.h>
 #include <string.h>
