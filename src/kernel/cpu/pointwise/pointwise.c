@@ -250,7 +250,12 @@ static void run_part(const carnot_pw_program* p, const plan* plan, const carnot_
     const carnot_pw_instruction* first = &p->instructions[i];
     i += plan->joins[i];
     const carnot_pw_instruction* in = &p->instructions[i];
-    float* dst = out && i + 1 == p->instruction_count ? out : t->own[in->dst];
+    const bool is_last = i + 1 == p->instruction_count;
+    if (is_last && !out && in->fn == CARNOT_PW_IDENTITY) {  // a cast: its operand is converted
+      t->at[in->dst] = t->at[in->src[0]];
+      break;
+    }
+    float* dst = out && is_last ? out : t->own[in->dst];
     (in == first ? kLoops[in->fn] : loop_mul_add)(first, t, dst, padded);
     t->at[in->dst] = dst;
   }
