@@ -196,15 +196,13 @@ static double affine_coordinate(int64_t at, int64_t size, bool align) {
   return align ? (d > 1 ? 2 * p / (d - 1) - 1 : 0) : (2 * p + 1) / d - 1;
 }
 
-// A row of |width| points of |r| coordinates, a constant: y[p,j] = slopes[j] * across[p] +
-// rests[j].
+// A row of |width| points of |r| coordinates, a constant: y[p,j] = across[p,j] + rests[j].
 static inline __attribute__((always_inline)) void affine_row(int r, int64_t width,
                                                              const double* restrict across,
-                                                             const double* slopes,
                                                              const double* rests,
                                                              float* restrict y) {
   for (int64_t p = 0; p < width; p++)
-    for (int j = 0; j < r; j++) y[p * r + j] = (float)(slopes[j] * across[p] + rests[j]);
+    for (int j = 0; j < r; j++) y[p * r + j] = (float)(across[p * r + j] + rests[j]);
 }
 
 static carnot_status* run_affine(carnot_call* call) {
@@ -225,10 +223,11 @@ static carnot_status* run_affine(carnot_call* call) {
   const double* m;
   CARNOT_TRY(carnot_call_f64(call, theta, &m));
   int64_t rows = carnot_dims_count(dims + 1, r - 1), width = dims[r];
-  double *row = NULL, *across = NULL;
+  double *row = NULL, *last = NULL, *across = NULL;
   CARNOT_TRY(carnot_call_array(call, width * r, sizeof(double), &row));
-  CARNOT_TRY(carnot_call_array(call, width, sizeof(double), &across));
-  for (int64_t p = 0; p < width; p++) across[p] = affine_coordinate(p, width, align);
+  CARNOT_TRY(carnot_call_array(call, width, sizeof(double), &last));
+  CARNOT_TRY(carnot_call_array(call, width * r, sizeof(double), &across));
+  for (int64_t p = 0; p < width; p++) last[p] = affine_coordinate(p, width, align);
   for (int64_t i = 0; i < dims[0] * rows; i++) {
     const double* map = m + i / rows * r * (r + 1);
     double v[4] = {0};
@@ -236,20 +235,21 @@ static carnot_status* run_affine(carnot_call* call) {
     // The last dimension is the first coordinate.
     for (int k = 1; k < r; k++) v[k] = affine_coordinate(at[r - 1 - k], dims[r - k], align);
     v[r] = 1;
-    double slopes[3], rests[3] = {0};
-    for (int j = 0; j < r; j++) {
-      slopes[j] = map[j * (r + 1)];
+    double rests[3] = {0};
+    for (int j = 0; j < r; j++)
       for (int k = 1; k <= r; k++) rests[j] += map[j * (r + 1) + k] * v[k];
-    }
+    // What the first coordinate adds is that of all rows of an image.
+    for (int64_t p = 0; i % rows == 0 && p < width * r; p++)
+      across[p] = map[p % r * (r + 1)] * last[p / r];
     if (y->dtype == CARNOT_DTYPE_F32) {
       float* points = (float*)y->data + i * width * r;
       if (r == 2)
-        affine_row(2, width, across, slopes, rests, points);
+        affine_row(2, width, across, rests, points);
       else
-        affine_row(3, width, across, slopes, rests, points);
+        affine_row(3, width, across, rests, points);
       continue;
     }
-    for (int64_t p = 0; p < width * r; p++) row[p] = slopes[p % r] * across[p / r] + rests[p % r];
+    for (int64_t p = 0; p < width * r; p++) row[p] = across[p] + rests[p % r];
     carnot_store_block_f64(y->dtype, y->data, (size_t)(i * width * r), 1, (size_t)(width * r), row);
   }
   return NULL;

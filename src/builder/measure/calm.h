@@ -13,10 +13,14 @@ typedef struct carnot_calm {
   bool were_all_there;
 } carnot_calm;
 
+// The processor time of this thread.
+uint64_t carnot_thread_ns(void);
+
 // Waits until all threads of |executor|, between its begin and end, are there, not longer than 3
 // ms.
 carnot_calm carnot_calm_begin(carnot_executor* executor);
-// True where this thread ran all the time since then, and the others at both ends.
+// True where this thread ran all the time since then, and the others at both ends; of an executor
+// of one thread always, for its processor time can be taken.
 bool carnot_calm_end(const carnot_calm* calm, carnot_executor* executor);
 
 #endif  // CARNOT_BUILDER_MEASURE_CALM_H_

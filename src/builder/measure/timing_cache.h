@@ -6,7 +6,8 @@
 // format version; a build that finds all its candidates here times nothing and gives the same
 // bytes. The whole run with one tactic or another has keys of the choices before it, and
 // the run before them as tactic "descent"; with a library and without as "with" and "without", what
-// loading takes as "start" (of a library) and "<tactic>_load". One thread at a time.
+// loading takes as "start" (of a library) and "<tactic>_load". With the machine as key, the time of
+// 10^9 operations on one thread is "peak_f32_<isa>". One thread at a time.
 #ifndef CARNOT_BUILDER_MEASURE_TIMING_CACHE_H_
 #define CARNOT_BUILDER_MEASURE_TIMING_CACHE_H_
 

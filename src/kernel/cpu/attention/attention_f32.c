@@ -80,7 +80,7 @@ static void soften_row(const key_block* b, int64_t i, int64_t r) {
   const float most = plain ? extreme_of(s, n, /*max=*/true) * p->scale : mask_row(p, mask, s, n);
   const float max = max_nan(old, most), base = max == -INFINITY ? 0 : max;
   const float sum = exp_row(s, n, plain ? p->scale : 1, base);
-  memset(s + n, 0, (size_t)(b->j1 - b->j0 - n) * sizeof *s);
+  if (n < b->j1 - b->j0) memset(s + n, 0, (size_t)(b->j1 - b->j0 - n) * sizeof *s);
   b->max[r] = max;
   if (b->j0 == 0) {
     b->sum[r] = sum;

@@ -107,6 +107,20 @@ CARNOT_INLINE float v_sum(vf32 a) {
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
 }
 
+// The greatest and the least lane; none is NaN.
+CARNOT_INLINE float v_max_of(vf32 a) {
+  const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(q, _mm_shuffle_ps(q, q, 1)));
+}
+CARNOT_INLINE float v_min_of(vf32 a) {
+  const __m256 h = _mm256_min_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+  __m128 q = _mm_min_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  q = _mm_min_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_min_ss(q, _mm_shuffle_ps(q, q, 1)));
+}
+
 // Bytes: numbers as floats, and the low byte of each lane.
 CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
   const __m128i x = _mm_maskz_loadu_epi8(v_lanes(n), p);

@@ -9,21 +9,9 @@
 CARNOT_INLINE float max_nan(float a, float b) { return a != a || a > b ? a : b; }
 CARNOT_INLINE float min_nan(float a, float b) { return a != a || a < b ? a : b; }
 
-CARNOT_INLINE float v_max_lane(vf32 x) {
-  float lanes[V_LANES];
-  v_store(lanes, x);
-  for (int half = V_LANES / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] = max_nan(lanes[i], lanes[i + half]);
-  return lanes[0];
-}
-
-CARNOT_INLINE float v_min_lane(vf32 x) {
-  float lanes[V_LANES];
-  v_store(lanes, x);
-  for (int half = V_LANES / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] = min_nan(lanes[i], lanes[i + half]);
-  return lanes[0];
-}
+// NaN where a lane is.
+CARNOT_INLINE float v_max_lane(vf32 x) { return v_m_any(v_is_nan(x)) ? NAN : v_max_of(x); }
+CARNOT_INLINE float v_min_lane(vf32 x) { return v_m_any(v_is_nan(x)) ? NAN : v_min_of(x); }
 
 // The largest of |n| > 0 floats, or the smallest; NaN where one is. |max| is constant.
 CARNOT_INLINE float extreme_of(const float* x, int64_t n, bool max) {

@@ -146,6 +146,16 @@ CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) {
 
 CARNOT_INLINE float v_sum(vf32 a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 
+// The greatest and the least lane; none is NaN.
+CARNOT_INLINE float v_max_of(vf32 a) {
+  const float even = a[0] > a[2] ? a[0] : a[2], odd = a[1] > a[3] ? a[1] : a[3];
+  return even > odd ? even : odd;
+}
+CARNOT_INLINE float v_min_of(vf32 a) {
+  const float even = a[0] < a[2] ? a[0] : a[2], odd = a[1] < a[3] ? a[1] : a[3];
+  return even < odd ? even : odd;
+}
+
 // Bytes: numbers as floats, and the low byte of each lane.
 CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
   vf32 x = v_zero();
