@@ -7,7 +7,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "api/runtime/roofline_cpu_loops.h"
+#include "backend/cpu/roofline/roofline_loops.h"
 #include "kernel/cpu/common/machine.h"
 
 static double seconds(void) {
