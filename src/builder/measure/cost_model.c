@@ -28,6 +28,15 @@ static bool is_f32(const carnot_operand_desc* t) {
   return t->kind != CARNOT_VALUE_TENSOR || t->format.dtype == CARNOT_DTYPE_F32;
 }
 
+// What a tactic multiplies for each multiplication that its work counts; 0 where that is not known.
+// F(2x2,3x3) multiplies 16 times for 36, F(4x4,3x3) 36 times for 144.
+static double multiplications_of(carnot_numerics numerics) {
+  return numerics == CARNOT_NUMERICS_EXACT          ? 1
+         : numerics == CARNOT_NUMERICS_WINOGRAD     ? 4.0 / 9
+         : numerics == CARNOT_NUMERICS_WINOGRAD_4X4 ? 1.0 / 4
+                                                    : 0;
+}
+
 static bool multiplies(const carnot_region* region) {
   for (uint32_t n = 0; n < region->node_count; n++) {
     const carnot_op op = region->nodes[n].op;
@@ -41,9 +50,7 @@ static bool counts_operations(const carnot_candidate* c) {
   const carnot_problem* p = &c->problem;
   bool all = c->tactic->work && c->tactic->run && !c->tactic->sources &&
              c->tactic->precision == CARNOT_DTYPE_INVALID &&
-             (c->tactic->numerics == CARNOT_NUMERICS_EXACT ||
-              c->tactic->numerics == CARNOT_NUMERICS_WINOGRAD) &&
-             multiplies(p->region);
+             multiplications_of(c->tactic->numerics) > 0 && multiplies(p->region);
   for (uint32_t i = 0; i < p->input_count; i++) all = all && is_f32(&p->inputs[i]);
   for (uint32_t i = 0; i < p->output_count; i++) all = all && is_f32(&p->outputs[i]);
   return all;
@@ -72,8 +79,7 @@ static carnot_status* time_at_peak(const carnot_builder* builder, const carnot_c
   if (!loop || !carnot_isa_includes(carnot_isa_of_machine(), c->tactic->isa)) return NULL;
   CARNOT_TRY(giga_ns_of(builder, loop, &giga_ns));
   carnot_candidate_work(c, &flops, &bytes);
-  // F(2x2,3x3) multiplies 16 times for 36.
-  if (c->tactic->numerics == CARNOT_NUMERICS_WINOGRAD) flops *= 4.0 / 9;
+  flops *= multiplications_of(c->tactic->numerics);
   *out_ns = flops * 1e-9 * (double)giga_ns / carnot_max_i64(1, builder->machine.threads);
   return NULL;
 }

@@ -2,8 +2,8 @@
 
 enum { kMostRounds = 32 };
 enum { kLongNs = 4000000 };    // a run that fewer rounds tell apart
-enum { kSpentNs = 40000000 };  // beyond it, and some runs, only the least number of rounds is run
-enum { kSpentRuns = 12 };
+enum { kSpentNs = 24000000 };  // beyond it, and some runs, only the least number of rounds is run
+enum { kSpentRuns = 8 };
 
 carnot_contestant carnot_contestant_make(uint64_t around_ns) {
   return (carnot_contestant){.runs = true,
