@@ -67,9 +67,8 @@ static void fill(void* data, carnot_dtype dtype, size_t bytes) {
   }
 }
 
-// Operand |t| in memory of its own, or in that of |shared|, the same operand of another candidate.
 static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool read,
-                                   const carnot_operand* shared, carnot_operand* out) {
+                                   carnot_operand* out) {
   *out = (carnot_operand){0};
   if (t->kind != CARNOT_VALUE_TENSOR) return NULL;
   *out = (carnot_operand){.format.dtype = t->format.dtype, .rank = t->rank};
@@ -80,10 +79,6 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
     out->data = t->tensor->data;
     return NULL;
   }
-  if (shared && shared->format.dtype == t->format.dtype) {
-    out->data = shared->data;
-    return NULL;
-  }
   size_t bytes;
   CARNOT_TRY(carnot_dims_bytes(t->format.dtype, t->dims, t->rank, &bytes));
   CARNOT_TRY(own(b, bytes, &out->data));
@@ -91,8 +86,7 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
   return NULL;
 }
 
-// |first|: an open one whose inputs and outputs are shared, or NULL.
-static carnot_status* open_bench(const carnot_candidate* c, const bench* first, bench* b) {
+static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
   const carnot_problem* p = &c->problem;
   *b = (bench){.available_bytes = available_memory(), .runs = 1, .readings = 1};
   void* memory;
@@ -102,11 +96,10 @@ static carnot_status* open_bench(const carnot_candidate* c, const bench* first, 
   CARNOT_TRY(own(b, (p->input_count + p->output_count + 1) * sizeof(carnot_operand), &memory));
   b->operands = memory;
   CARNOT_TRY(own(b, CARNOT_STATE_BYTES, &b->state));
-  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
-    const bool read = i < p->input_count;
-    CARNOT_TRY(make_operand(b, read ? &p->inputs[i] : &p->outputs[i - p->input_count], read,
-                            first ? &first->operands[i] : NULL, &b->operands[i]));
-  }
+  for (uint32_t i = 0; i < p->input_count; i++)
+    CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
+  for (uint32_t i = 0; i < p->output_count; i++)
+    CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
   b->view = (carnot_step_view){.tactic = c->tactic,
                                .region = p->region,
                                .input_count = p->input_count,
@@ -269,14 +262,11 @@ static carnot_status* with_threads(timing* t, carnot_status* (*run)(timing* t, s
 static carnot_status* begin(timing* t, size_t i) {
   carnot_candidate* c = &t->candidates[i];
   bench* b = &t->benches[i];
-  const bench* first = NULL;
-  for (size_t k = 0; k < t->count && !first; k++)
-    if (t->contestants[k].runs) first = &t->benches[k];
   bool hopeless;
   CARNOT_TRY(carnot_prune_hopeless(t->builder, t->candidates, t->count, i, &hopeless));
   if (hopeless) return NULL;
   CARNOT_TRY(carnot_candidate_prepare(t->builder, t->node, c));
-  carnot_status* refusal = open_bench(c, first, b);
+  carnot_status* refusal = open_bench(c, b);
   if (refusal) {
     close_bench(b);
     b->owned = NULL;
