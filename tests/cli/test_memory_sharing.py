@@ -38,20 +38,54 @@ def conv(x: str, w: str, y: str) -> onnx.NodeProto:
 
 # name: nodes between START and END, from "a" to "r"
 NETWORKS = {
-    "residual": [conv("a", "three", "b"), conv("b", "one", "c"), node("Add", ["c", "a"], ["d"]), node("Relu", ["d"], ["r"])],
+    "residual": [
+        conv("a", "three", "b"),
+        conv("b", "one", "c"),
+        node("Add", ["c", "a"], ["d"]),
+        node("Relu", ["d"], ["r"]),
+    ],
     "residual of three by three": [conv("a", "one", "b"), conv("b", "three", "c"), node("Add", ["a", "c"], ["r"])],
     "residual of a deep sum": [conv("a", "up", "b"), conv("b", "wide", "c"), node("Add", ["c", "a"], ["r"])],
-    "residual and a function": [conv("a", "one", "b"), conv("b", "one", "c"), node("Add", ["c", "a"], ["d"]), node("HardSwish", ["d"], ["r"])],
+    "residual and a function": [
+        conv("a", "one", "b"),
+        conv("b", "one", "c"),
+        node("Add", ["c", "a"], ["d"]),
+        node("HardSwish", ["d"], ["r"]),
+    ],
     "residual is the operand": [conv("a", "three", "c"), node("Add", ["c", "a"], ["r"])],
-    "residual is read later": [conv("a", "three", "b"), conv("b", "one", "c"), node("Add", ["c", "a"], ["d"]), conv("d", "three", "e"),
-                               node("Add", ["e", "a"], ["r"])],
+    "residual is read later": [
+        conv("a", "three", "b"),
+        conv("b", "one", "c"),
+        node("Add", ["c", "a"], ["d"]),
+        conv("d", "three", "e"),
+        node("Add", ["e", "a"], ["r"]),
+    ],
     "factor, no residual": [conv("a", "one", "b"), conv("b", "one", "c"), node("Mul", ["c", "a"], ["r"])],
-    "residual of a GEMM": [node("MatMul", ["a", "deep"], ["b"]), node("MatMul", ["b", "back"], ["c"]), node("Add", ["c", "a"], ["r"])],
-    "residual of a small GEMM": [node("MatMul", ["a", "matrix"], ["b"]), node("MatMul", ["b", "matrix"], ["c"]), node("Add", ["c", "a"], ["r"])],
-    "element-wise": [node("Softmax", ["a"], ["b"], axis=3), node("Mul", ["b", "channel"], ["c"]), node("Softmax", ["c"], ["d"], axis=3),
-                     node("Add", ["d", "b"], ["e"]), node("Sin", ["e"], ["f"]), node("Softmax", ["f"], ["r"], axis=3)],
-    "a view of the operand": [node("Softmax", ["a"], ["b"], axis=3), node("Reshape", ["b", "shape"], ["c"]), node("Sin", ["c"], ["d"]),
-                              node("Reshape", ["d", "four"], ["e"]), node("Add", ["e", "b"], ["r"])],
+    "residual of a GEMM": [
+        node("MatMul", ["a", "deep"], ["b"]),
+        node("MatMul", ["b", "back"], ["c"]),
+        node("Add", ["c", "a"], ["r"]),
+    ],
+    "residual of a small GEMM": [
+        node("MatMul", ["a", "matrix"], ["b"]),
+        node("MatMul", ["b", "matrix"], ["c"]),
+        node("Add", ["c", "a"], ["r"]),
+    ],
+    "element-wise": [
+        node("Softmax", ["a"], ["b"], axis=3),
+        node("Mul", ["b", "channel"], ["c"]),
+        node("Softmax", ["c"], ["d"], axis=3),
+        node("Add", ["d", "b"], ["e"]),
+        node("Sin", ["e"], ["f"]),
+        node("Softmax", ["f"], ["r"], axis=3),
+    ],
+    "a view of the operand": [
+        node("Softmax", ["a"], ["b"], axis=3),
+        node("Reshape", ["b", "shape"], ["c"]),
+        node("Sin", ["c"], ["d"]),
+        node("Reshape", ["d", "four"], ["e"]),
+        node("Add", ["e", "b"], ["r"]),
+    ],
 }
 # The values of the size of x that are alive at once, where that is known.
 ALIVE = {"residual": 2, "residual of three by three": 2}
@@ -60,7 +94,8 @@ ALIVE = {"residual": 2, "residual of three by three": 2}
 def save(path: pathlib.Path, name: str, batch: object = 2) -> pathlib.Path:
     nodes = START + NETWORKS[name] + END
     used = {i for n in nodes for i in n.input}
-    weights = [numpy_helper.from_array(v if v.dtype == np.int64 else v.astype(np.float32), k) for k, v in WEIGHTS.items() if k in used]
+    arrays = {k: v if v.dtype == np.int64 else v.astype(np.float32) for k, v in WEIGHTS.items() if k in used}
+    weights = [numpy_helper.from_array(v, k) for k, v in arrays.items()]
     shape = [batch, *X[1:]]
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy")
     graph = helper.make_graph(nodes, "g", [x], [y], weights)
@@ -77,7 +112,8 @@ def levels() -> list[str]:
 def run(model: pathlib.Path, x: np.ndarray, isa: str, *flags: str) -> np.ndarray:
     folder = model.parent
     np.save(folder / "x.npy", x)
-    done = carnot("run", model, f"--input=x={folder / 'x.npy'}", f"--output-dir={folder}", *flags, env={"CARNOT_ISA": isa})
+    files = [f"--input=x={folder / 'x.npy'}", f"--output-dir={folder}"]
+    done = carnot("run", model, *files, *flags, env={"CARNOT_ISA": isa})
     assert done.returncode == 0, done.stderr
     return np.load(folder / "y.npy")
 
