@@ -124,7 +124,10 @@ def test_values(tmp_path: pathlib.Path, name: str, isa: str) -> None:
     x = RNG.standard_normal(X).astype(np.float32)
     model = save(tmp_path / "m.onnx", name, "n" if "view" not in name else 2)
     wanted = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
-    for flags, error in ((["--builderOptimizationLevel=0"], 2e-6), ([], 2e-6), (["--bf16"], 2e-2)):
+    cases: list = [(["--builderOptimizationLevel=0"], 2e-6)]
+    if isa == levels()[-1]:
+        cases += [([], 2e-6), (["--bf16"], 2e-2)]
+    for flags, error in cases:
         y = run(model, x, isa, *flags)
         assert np.linalg.norm(y - wanted) < error * np.linalg.norm(wanted), flags
 
