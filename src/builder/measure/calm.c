@@ -43,7 +43,7 @@ static bool are_all_there(carnot_executor* executor) {
 }
 
 carnot_calm carnot_calm_begin(carnot_executor* executor) {
-  enum { kMostNs = 3000000 };
+  enum { kMostNs = 1000000 };
   carnot_calm calm = {.begin_ns = carnot_benchmark_now_ns()};
   do {
     calm.were_all_there = are_all_there(executor);

@@ -16,7 +16,7 @@ typedef struct carnot_calm {
 // The processor time of this thread.
 uint64_t carnot_thread_ns(void);
 
-// Waits until all threads of |executor|, between its begin and end, are there, not longer than 3
+// Waits until all threads of |executor|, between its begin and end, are there, not longer than 1
 // ms.
 carnot_calm carnot_calm_begin(carnot_executor* executor);
 // True where this thread ran all the time since then, and the others at both ends; of an executor

@@ -1,8 +1,8 @@
 #include "builder/measure/rounds.h"
 
 enum { kMostRounds = 32 };
-enum { kLongNs = 4000000 };    // a run that fewer rounds tell apart
-enum { kSpentNs = 24000000 };  // beyond it, and some runs, only the least number of rounds is run
+enum { kLongNs = 4000000 };   // a run that fewer rounds tell apart
+enum { kSpentNs = 8000000 };  // beyond it, and some runs, only the least number of rounds is run
 enum { kSpentRuns = 8 };
 
 carnot_contestant carnot_contestant_make(uint64_t around_ns) {
