@@ -213,7 +213,7 @@ typedef struct winograd_call {
 static void run_winograd(void* argument) {
   const winograd_call* c = argument;
   const carnot_conv2d_winograd_f32* w = &c->winograd;
-  c->run(w, 0, (w->conv.p + w->side - 1) / w->side, 0, w->conv.k);
+  c->run(w, 0, carnot_winograd_tiles_of(w->side, w->conv.p, 1), 0, w->conv.k);
 }
 
 // FLOP of the direct sum.

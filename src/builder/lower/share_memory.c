@@ -3,12 +3,6 @@
 // is smaller.
 #include "builder/lower/lower.h"
 
-// The value whose memory holds the elements of |value|.
-static uint32_t root_of(const carnot_lowering* l, uint32_t value) {
-  while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS) value = l->values[value].plan.index;
-  return value;
-}
-
 static bool is_planned(const carnot_value_builder* v) {
   return v->plan.storage == CARNOT_STORAGE_ARENA || v->plan.storage == CARNOT_STORAGE_DYNAMIC_ARENA;
 }
@@ -18,7 +12,8 @@ static uint32_t count_operands(const carnot_lowering* l, const carnot_plan_step*
                                uint32_t root) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < step->input_count; i++)
-    count += step->inputs[i] != CARNOT_PLAN_NONE && root_of(l, step->inputs[i]) == root;
+    count +=
+        step->inputs[i] != CARNOT_PLAN_NONE && carnot_lowering_root(l, step->inputs[i]) == root;
   return count;
 }
 
@@ -56,7 +51,7 @@ static uint32_t memory_of(const carnot_lowering* l, uint32_t s, uint32_t output)
   if (!is_planned(y) || y->first != s) return own;
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
-    const uint32_t root = root_of(l, step->inputs[i]);
+    const uint32_t root = carnot_lowering_root(l, step->inputs[i]);
     const carnot_value_builder* x = &l->values[root];
     if (is_planned(x) && x->last == s && x->plan.max_bytes == y->plan.max_bytes &&
         has_same_elements(&l->values[step->inputs[i]], y) && count_operands(l, step, root) == 1 &&

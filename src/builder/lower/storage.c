@@ -148,7 +148,7 @@ static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, 
   if (v->storage == CARNOT_STORAGE_DYNAMIC_ARENA) v->max_bytes = 0;
 }
 
-static uint32_t root_of(const carnot_lowering* l, uint32_t value) {
+uint32_t carnot_lowering_root(const carnot_lowering* l, uint32_t value) {
   while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS ||
          l->values[value].plan.storage == CARNOT_STORAGE_SUBVIEW)
     value = l->values[value].plan.index;
@@ -156,7 +156,7 @@ static uint32_t root_of(const carnot_lowering* l, uint32_t value) {
 }
 
 static void live_at(carnot_lowering* l, uint32_t value, uint32_t step) {
-  carnot_value_builder* v = &l->values[root_of(l, value)];
+  carnot_value_builder* v = &l->values[carnot_lowering_root(l, value)];
   if (step < v->first) v->first = step;
   if (step > v->last) v->last = step;
 }
@@ -166,7 +166,7 @@ static void write_outputs_in_place(carnot_lowering* l) {
   carnot_plan* plan = l->plan;
   for (uint32_t b = 0; b < plan->binding_count; b++) {
     if (plan->bindings[b].is_input) continue;
-    uint32_t root = root_of(l, plan->bindings[b].value);
+    uint32_t root = carnot_lowering_root(l, plan->bindings[b].value);
     carnot_plan_value* v = &l->values[root].plan;
     bool planned = v->storage == CARNOT_STORAGE_ARENA || v->storage == CARNOT_STORAGE_DYNAMIC_ARENA;
     carnot_memory_space users =
