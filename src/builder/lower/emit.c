@@ -1,4 +1,4 @@
-// Adds values, blobs and steps to the plan under construction.
+// The values, blobs and steps of the plan under construction.
 #include "builder/lower/lower.h"
 
 carnot_status* carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
@@ -25,6 +25,13 @@ carnot_status* carnot_lowering_add_value(carnot_lowering* l, const carnot_value*
   l->first_of[from->id] = l->value_count + 1;
   *out_value = l->value_count++;
   return NULL;
+}
+
+uint32_t carnot_lowering_root(const carnot_lowering* l, uint32_t value) {
+  while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS ||
+         l->values[value].plan.storage == CARNOT_STORAGE_SUBVIEW)
+    value = l->values[value].plan.index;
+  return value;
 }
 
 carnot_status* carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob,

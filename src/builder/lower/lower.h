@@ -86,6 +86,8 @@ carnot_status* carnot_lowering_add_value(carnot_lowering* l, const carnot_value*
                                          const char* name, carnot_layout layout,
                                          carnot_memory_space memory,
                                          uint32_t* out_value) CARNOT_MUST_USE;
+// The value in whose memory |value| lies: a view's, or the whole of a part.
+uint32_t carnot_lowering_root(const carnot_lowering* l, uint32_t value);
 // A new blob. OUT_OF_MEMORY.
 carnot_status* carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob,
                                         uint32_t* out_blob) CARNOT_MUST_USE;
@@ -128,8 +130,6 @@ carnot_status* carnot_lowering_refit_expr(carnot_lowering* l, const carnot_value
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) CARNOT_MUST_USE;
 // Adds the bindings: the user's tensors.
 carnot_status* carnot_lowering_bind(carnot_lowering* l) CARNOT_MUST_USE;
-// The value in whose memory |value| lies: a view's, or the whole of a part.
-uint32_t carnot_lowering_root(const carnot_lowering* l, uint32_t value);
 // Assigns storage to every value and plans the arenas.
 carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) CARNOT_MUST_USE;
 

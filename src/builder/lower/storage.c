@@ -148,13 +148,6 @@ static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, 
   if (v->storage == CARNOT_STORAGE_DYNAMIC_ARENA) v->max_bytes = 0;
 }
 
-uint32_t carnot_lowering_root(const carnot_lowering* l, uint32_t value) {
-  while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS ||
-         l->values[value].plan.storage == CARNOT_STORAGE_SUBVIEW)
-    value = l->values[value].plan.index;
-  return value;
-}
-
 static void live_at(carnot_lowering* l, uint32_t value, uint32_t step) {
   carnot_value_builder* v = &l->values[carnot_lowering_root(l, value)];
   if (step < v->first) v->first = step;
