@@ -35,12 +35,8 @@ CARNOT_INLINE vf32 v_exp(vf32 x) {
   return v_scale2(v_add(p, v_set(1)), n);
 }
 
-// exp(x) for x <= 88, and 0 where that is subnormal: multiply-adds over subnormal numbers, which a
-// mask of -100 makes of a softmax, take 10 to 20 times as long.
-CARNOT_INLINE vf32 v_exp_normal(vf32 x) {
-  const vf32 least = v_set(-87.3365f);  // ln of the least normal number
-#ifdef V_FMA_IS_FUSED
-  // 2^-g for g = n - x / ln 2, |g| <= 1/2: 2^-26.
+// 2^-g for |g| <= 1/2, 2^-26.
+CARNOT_INLINE vf32 v_exp2_of_minus(vf32 g) {
   static const float c[] = {1,
                             -0.69314718f,
                             0.240226477f,
@@ -48,9 +44,18 @@ CARNOT_INLINE vf32 v_exp_normal(vf32 x) {
                             0.00961843692f,
                             -0.0013398875f,
                             0.00015353359f};
+  return v_poly(g, c, 7);
+}
+
+// exp(x) for x <= 88, and 0 where that is subnormal: multiply-adds over subnormal numbers, which a
+// mask of -100 makes of a softmax, take 10 to 20 times as long.
+CARNOT_INLINE vf32 v_exp_normal(vf32 x) {
+  const vf32 least = v_set(-87.3365f);  // ln of the least normal number
+#ifdef V_FMA_IS_FUSED
+  // 2^-g for g = n - x / ln 2.
   const vf32 whole = v_set(12582912), per_ln2 = v_set(1.44269504f), y = v_max_to(least, x);
   const vf32 n = v_sub(v_fma(y, per_ln2, whole), whole);
-  const vf32 e = v_scale2(v_poly(v_fnma(y, per_ln2, n), c, 7), n);
+  const vf32 e = v_scale2(v_exp2_of_minus(v_fnma(y, per_ln2, n)), n);
 #else
   vf32 n;
   const vf32 p = v_exp_reduced(v_max_to(least, x), &n), e = v_scale2(v_add(p, v_set(1)), n);
@@ -121,18 +126,20 @@ CARNOT_INLINE vf32 v_erf_over_x(vf32 z) {
   return v_poly(z, c, 8);
 }
 
-// erfc(x) for x >= 1: exp of a polynomial, 3e-11 absolute up to 4 and vanishing beyond.
+// erfc(x) for x >= 1: 2^y of a polynomial y, 3e-11 absolute up to 4 and vanishing beyond.
 CARNOT_INLINE vf32 v_erfc_large(vf32 x) {
-  static const float c[] = {0.00018344296f, -1.1295568f,    -0.63326263f,   -0.10837246f,
-                            0.025178958f,   -0.0041936073f, 0.00043910559f, -2.1496042e-5f};
-  return v_exp(v_poly(v_min_to(v_set(10), x), c, 8));
+  static const float c[] = {0.00027127928f, -1.6296371f,    -0.91354322f,   -0.15641490f,
+                            0.036367800f,   -0.0060658911f, 0.00063671201f, -3.1287367e-5f};
+  const vf32 whole = v_set(12582912), y = v_poly(v_min_to(v_set(10), x), c, 8);
+  const vf32 n = v_sub(v_add(y, whole), whole);
+  return v_scale2(v_exp2_of_minus(v_sub(n, y)), n);
 }
 
 CARNOT_INLINE vf32 v_erf(vf32 x) {
   const vf32 size = v_abs(x);
   const vf32 small = v_mul(x, v_erf_over_x(v_mul(x, x)));
   const vf32 large = v_copysign(v_sub(v_set(1), v_erfc_large(size)), x);
-  return v_select(v_lt(size, v_set(1)), small, v_select(v_is_nan(x), x, large));
+  return v_select(v_lt(size, v_set(1)), small, large);
 }
 
 // x Phi(x). Phi(-t) = exp(-t^2 / 2 + R(t)) for t >= 0, R a polynomial on [0, 9.3]: 5e-8 where the

@@ -9,6 +9,7 @@ enum { kBlock = V_LANES < 8 ? 8 : V_LANES };
 #if V_LANES == 16
 CARNOT_INLINE void transpose_square(vf32* x) {
   vf32 y[16];
+  CARNOT_UNROLL
   for (int i = 0; i < 16; i += 4) {  // 4x4 within each 128-bit quarter
     const vf32 a = _mm512_unpacklo_ps(x[i], x[i + 1]), b = _mm512_unpackhi_ps(x[i], x[i + 1]);
     const vf32 c = _mm512_unpacklo_ps(x[i + 2], x[i + 3]);
@@ -18,6 +19,7 @@ CARNOT_INLINE void transpose_square(vf32* x) {
     y[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
     y[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
   }
+  CARNOT_UNROLL
   for (int j = 0; j < 4; ++j) {  // then the quarters
     const vf32 a = _mm512_shuffle_f32x4(y[j], y[j + 4], 0x88);
     const vf32 b = _mm512_shuffle_f32x4(y[j], y[j + 4], 0xdd);
@@ -32,6 +34,7 @@ CARNOT_INLINE void transpose_square(vf32* x) {
 #elif V_LANES == 8
 CARNOT_INLINE void transpose_square(vf32* x) {
   vf32 y[8];
+  CARNOT_UNROLL
   for (int i = 0; i < 8; i += 4) {  // 4x4 within each 128-bit half
     const vf32 a = _mm256_unpacklo_ps(x[i], x[i + 1]), b = _mm256_unpackhi_ps(x[i], x[i + 1]);
     const vf32 c = _mm256_unpacklo_ps(x[i + 2], x[i + 3]);
@@ -41,6 +44,7 @@ CARNOT_INLINE void transpose_square(vf32* x) {
     y[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
     y[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
   }
+  CARNOT_UNROLL
   for (int j = 0; j < 4; ++j) {  // then the 256-bit halves
     x[j] = _mm256_permute2f128_ps(y[j], y[j + 4], 0x20);
     x[j + 4] = _mm256_permute2f128_ps(y[j], y[j + 4], 0x31);
@@ -55,17 +59,29 @@ static void block_by_element(int64_t m, int64_t n, const float* src, int64_t src
   }
 }
 
+#if V_LANES >= 8
+CARNOT_INLINE void block_in_registers(int64_t m, int64_t n, const float* src, int64_t src_ld,
+                                      float* dst, int64_t dst_ld) {
+  vf32 x[V_LANES];
+  CARNOT_UNROLL
+  for (int i = 0; i < V_LANES; ++i) x[i] = i < m ? v_load_upto(src + i * src_ld, n) : v_zero();
+  transpose_square(x);
+  CARNOT_UNROLL
+  for (int j = 0; j < V_LANES; ++j)
+    if (j < n) v_store_upto(dst + j * dst_ld, x[j], m);
+}
+#endif
+
 // One block of at most kBlock x kBlock.
 static void block(int64_t m, int64_t n, const float* src, int64_t src_ld, float* dst,
                   int64_t dst_ld) {
 #if V_LANES >= 8
+  if (m == kBlock && n == kBlock) {
+    block_in_registers(kBlock, kBlock, src, src_ld, dst, dst_ld);
+    return;
+  }
   if (m * n >= 2 * V_LANES) {
-    vf32 x[V_LANES];
-    for (int i = 0; i < V_LANES; ++i) x[i] = i < m ? v_load_upto(src + i * src_ld, n) : v_zero();
-    transpose_square(x);
-    for (int j = 0; j < V_LANES; ++j) {
-      if (j < n) v_store_upto(dst + j * dst_ld, x[j], m);
-    }
+    block_in_registers(m, n, src, src_ld, dst, dst_ld);
     return;
   }
 #endif

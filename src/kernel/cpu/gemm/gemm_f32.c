@@ -30,29 +30,50 @@ void CARNOT_KERNEL(gemm_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, i
   CARNOT_KERNEL(gemm_with_ukernels_f32)(p, &CARNOT_KERNEL(gemm_ukernels_f32), m0, m1, n0, n1);
 }
 
+// Whole panels whose rows lie side by side in B: a row of all of them at a time, so that a page of
+// B is entered once and not once a panel. In L1 that is no faster.
+CARNOT_INLINE void pack_panels(int panels, int64_t k, const float* b, int64_t rs, float* packed) {
+  enum { kAhead = 12 };  // rows
+  for (int64_t i = 0; i < k; ++i, b += rs, packed += TILE_PANEL) {
+    CARNOT_UNROLL
+    for (int p = 0; p < panels; ++p) {
+      __builtin_prefetch(b + kAhead * rs + p * TILE_PANEL);
+      CARNOT_UNROLL
+      for (int j = 0; j < TILE_PANEL; j += V_LANES)
+        v_store(packed + p * k * TILE_PANEL + j, v_load(b + p * TILE_PANEL + j));
+    }
+  }
+}
+
+// The last panel, of |columns| columns whose rows lie side by side.
+static void pack_rest(int64_t columns, int64_t k, const float* b, int64_t rs, float* packed) {
+  for (int64_t i = 0; i < k; ++i, b += rs, packed += TILE_PANEL)
+    for (int j = 0; j < TILE_PANEL; j += V_LANES)
+      v_store(packed + j, j < columns ? v_load_upto(b + j, columns - j) : v_zero());
+}
+
 void CARNOT_KERNEL(gemm_pack_f32)(int64_t k, int64_t n, const float* b, int64_t rs, int64_t cs,
                                   float* packed) {
-  for (int64_t n0 = 0; n0 < n; n0 += TILE_PANEL, packed += k * TILE_PANEL) {
+  const bool near = k * rs <= 8 << 10;
+  for (int64_t n0 = 0, panels = 1; n0 < n;
+       n0 += panels * TILE_PANEL, packed += panels * k * TILE_PANEL, panels = 1) {
     const int64_t columns = min_i64(TILE_PANEL, n - n0);
-    if (cs == 1) {
-      for (int64_t i = 0; i < k; ++i) {
-        const float* row = b + i * rs + n0;
-        for (int j = 0; j < TILE_PANEL; j += V_LANES) {
-          const vf32 x = j < columns ? v_load_upto(row + j, columns - j) : v_zero();
-          v_store(packed + i * TILE_PANEL + j, x);
-        }
+    if (cs == 1 && !near && n - n0 >= 4 * TILE_PANEL) {
+      pack_panels(4, k, b + n0, rs, packed);
+      panels = 4;
+    } else if (cs == 1 && columns == TILE_PANEL) {
+      pack_panels(1, k, b + n0, rs, packed);
+    } else if (cs == 1) {
+      pack_rest(columns, k, b + n0, rs, packed);
+    } else {
+      if (columns < TILE_PANEL) memset(packed, 0, (size_t)(k * TILE_PANEL) * sizeof *packed);
+      if (rs == 1) {
+        CARNOT_KERNEL(transpose_f32)(columns, k, b + n0 * cs, cs, packed, TILE_PANEL);
+        continue;
       }
-      continue;
-    }
-    if (columns < TILE_PANEL) memset(packed, 0, (size_t)(k * TILE_PANEL) * sizeof *packed);
-    if (rs == 1) {
-      CARNOT_KERNEL(transpose_f32)(columns, k, b + n0 * cs, cs, packed, TILE_PANEL);
-      continue;
-    }
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        packed[i * TILE_PANEL + j] = b[i * rs + (n0 + j) * cs];
-      }
+      for (int64_t i = 0; i < k; ++i)
+        for (int64_t j = 0; j < columns; ++j)
+          packed[i * TILE_PANEL + j] = b[i * rs + (n0 + j) * cs];
     }
   }
 }
