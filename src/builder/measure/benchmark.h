@@ -16,6 +16,7 @@ typedef struct carnot_candidate {
   const char* failed;   // why it cannot run these shapes after all; NULL when it can
   const char* untimed;  // why it was not timed: the memory that takes, or that it cannot be the
                         // fastest; NULL otherwise
+  bool is_hopeless;     // not timed, for it cannot be the fastest (cost_model.h)
 } carnot_candidate;
 
 // Bytes of a tensor whose dimensions are known; 0 of others.

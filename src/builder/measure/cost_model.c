@@ -105,10 +105,11 @@ static carnot_status* compare(const carnot_builder* builder, const carnot_candid
   return NULL;
 }
 
-static carnot_status* mark_untimed(const carnot_builder* builder, carnot_candidate* c, double ns) {
+static carnot_status* mark_hopeless(const carnot_builder* builder, carnot_candidate* c, double ns) {
   char text[96];
   const int size = snprintf(text, sizeof(text), "not timed: %.2f us at the peak of %s", ns * 1e-3,
                             carnot_isa_name(c->tactic->isa));
+  c->is_hopeless = true;
   c->untimed = carnot_arena_text(builder->memory, text, (size_t)size);
   return carnot_arena_status(builder->memory);
 }
@@ -124,5 +125,5 @@ carnot_status* carnot_prune_hopeless(const carnot_builder* builder, carnot_candi
     if (ns == 0) return NULL;
     CARNOT_TRY(compare(builder, &candidates[i], ns, &candidates[k], out_hopeless));
   }
-  return *out_hopeless ? mark_untimed(builder, &candidates[i], ns) : NULL;
+  return *out_hopeless ? mark_hopeless(builder, &candidates[i], ns) : NULL;
 }

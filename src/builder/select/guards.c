@@ -125,10 +125,12 @@ static carnot_status* candidates_at(const guard_builder* g, const carnot_symbol_
 }
 
 // The fastest of the candidates, |best| (NONE: it does not take the problem at this size) where
-// no other is faster by a tenth: a second variant must earn its place.
+// it was not timed, unless it cannot be the fastest, or no other is faster by a tenth: a second
+// variant must earn its place.
 static uint32_t winner_at(const sized_candidates* at, uint32_t best) {
   uint32_t winner = best;
-  if (best != CARNOT_PLAN_NONE && at->items[best].ns == UINT64_MAX) return best;
+  if (best != CARNOT_PLAN_NONE && at->items[best].ns == UINT64_MAX && !at->items[best].is_hopeless)
+    return best;
   for (uint32_t i = 0; i < at->count; i++) {
     const uint64_t ns = at->items[i].ns;
     if (at->items[i].failed || ns == UINT64_MAX) continue;
