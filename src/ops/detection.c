@@ -49,19 +49,6 @@ static carnot_status* infer_nms(carnot_infer* infer) {
   return NULL;
 }
 
-// Kept boxes in stripes by their left edge: only those that may reach a box are compared with it.
-// With thousands of boxes spread over an image (or shifted apart by class, as exporters do) that is
-// a small part of them.
-enum { kStripes = 512 };
-
-typedef struct stripes {
-  bool used;                // false: compare with all
-  double left, scale;       // stripe = (x0 - left) * scale
-  double widest;            // of all candidates
-  int64_t first[kStripes];  // kept box, -1: none
-  int64_t* next;            // by kept box
-} stripes;
-
 typedef struct job {
   const carnot_tensor *boxes, *scores;
   int64_t most;
@@ -70,90 +57,14 @@ typedef struct job {
   double* class_scores;
   candidate* candidates;  // a heap
   carnot_rect* kept;
-  stripes stripes;
   int64_t* selected;
   int64_t selected_count;
 } job;
 
-static int64_t stripe_of(const stripes* s, double x) {
-  double at = (x - s->left) * s->scale;
-  return at <= 0 ? 0 : at >= kStripes - 1 ? kStripes - 1 : (int64_t)at;
-}
-
-static carnot_rect rect_of(const job* j, int64_t batch, candidate c) {
-  return carnot_rect_read(j->boxes, batch * j->boxes->dims[1] + c.box, j->centre);
-}
-
-// Stripes for |count| candidates of a batch, unless few boxes are wanted. A limit below zero drops
-// boxes that do not touch, and edges that are no numbers have no order: then all are compared.
-static void lay_stripes(job* j, int64_t batch, int64_t count) {
-  enum { kFew = 128 };
-  stripes* s = &j->stripes;
-  double left = INFINITY, right = -INFINITY;
-  s->widest = 0;
-  s->used = j->overlap_limit >= 0 && count > 64 && j->most > kFew;
-  for (int64_t i = 0; i < count && s->used; i++) {
-    const carnot_rect r = rect_of(j, batch, j->candidates[i]);
-    s->used = isfinite(r.x0) && isfinite(r.x1) && r.x1 >= r.x0;
-    if (r.x0 < left) left = r.x0;
-    if (r.x0 > right) right = r.x0;
-    if (r.x1 - r.x0 > s->widest) s->widest = r.x1 - r.x0;
-  }
-  s->used = s->used && right > left && isfinite(right - left);
-  if (!s->used) return;
-  s->left = left;
-  s->scale = kStripes / (right - left);
-  s->used = isfinite(s->scale);
-  for (int64_t i = 0; i < kStripes; i++) s->first[i] = -1;
-}
-
-// Bit k is set where |box| touches others[k]; without branches, since most are apart.
-static unsigned touching(const carnot_rect* box, const carnot_rect* others, int64_t count) {
-  unsigned bits = 0;
-  for (int64_t k = 0; k < count; k++) {
-    const carnot_rect* b = &others[k];
-    const double height = (box->y1 < b->y1 ? box->y1 : b->y1) - (box->y0 > b->y0 ? box->y0 : b->y0);
-    const double width = (box->x1 < b->x1 ? box->x1 : b->x1) - (box->x0 > b->x0 ? box->x0 : b->x0);
-    bits |= (unsigned)((height > 0) & (width > 0)) << k;
-  }
-  return bits;
-}
-
-// Whether |box| shares more than the limit, which is no less than 0, with a kept box.
-static bool overlaps_kept(const job* j, const carnot_rect* box, int64_t kept) {
-  enum { kTogether = 16 };
-  for (int64_t begin = 0; begin < kept; begin += kTogether) {
-    const int64_t count = carnot_min_i64(kTogether, kept - begin);
-    const carnot_rect* others = j->kept + begin;
-    for (unsigned bits = touching(box, others, count); bits; bits &= bits - 1)
-      if (carnot_rect_overlap(box, &others[__builtin_ctz(bits)]) > j->overlap_limit) return true;
-  }
-  return false;
-}
-
 static bool is_dropped(const job* j, const carnot_rect* box, int64_t kept) {
-  const stripes* s = &j->stripes;
-  if (!s->used && j->overlap_limit >= 0) return overlaps_kept(j, box, kept);
-  if (!s->used) {
-    for (int64_t k = 0; k < kept; k++)
-      if (carnot_rect_overlap(box, &j->kept[k]) > j->overlap_limit) return true;
-    return false;
-  }
-  // One stripe more on each side takes up what rounding does.
-  int64_t from = carnot_max_i64(stripe_of(s, box->x0 - s->widest) - 1, 0),
-          to = carnot_min_i64(stripe_of(s, box->x1) + 1, kStripes - 1);
-  for (int64_t at = from; at <= to; at++)
-    for (int64_t k = s->first[at]; k >= 0; k = s->next[k])
-      if (carnot_rect_overlap(box, &j->kept[k]) > j->overlap_limit) return true;
+  for (int64_t k = 0; k < kept; k++)
+    if (carnot_rect_overlap(box, &j->kept[k]) > j->overlap_limit) return true;
   return false;
-}
-
-static void keep(job* j, const carnot_rect* box, int64_t kept) {
-  j->kept[kept] = *box;
-  if (!j->stripes.used) return;
-  int64_t* first = &j->stripes.first[stripe_of(&j->stripes, box->x0)];
-  j->stripes.next[kept] = *first;
-  *first = kept;
 }
 
 static void select_class(job* j, int64_t batch, int64_t class) {
@@ -165,12 +76,11 @@ static void select_class(job* j, int64_t batch, int64_t class) {
     count += j->class_scores[i] > j->score_limit;
   }
   for (int64_t i = count / 2 - 1; i >= 0; i--) sift_down(j->candidates, count, i);
-  lay_stripes(j, batch, count);
   for (; count > 0 && kept < j->most; count--) {
     const candidate next = take_first(j->candidates, count);
-    const carnot_rect rect = rect_of(j, batch, next);
+    const carnot_rect rect = carnot_rect_read(j->boxes, batch * n + next.box, j->centre);
     if (is_dropped(j, &rect, kept)) continue;
-    keep(j, &rect, kept++);
+    j->kept[kept++] = rect;
     int64_t* row = j->selected + 3 * j->selected_count++;
     row[0] = batch;
     row[1] = class;
@@ -201,8 +111,6 @@ static carnot_status* run_nms(carnot_call* call) {
   j.class_scores = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(carnot_rect), &memory));
   j.kept = memory;
-  CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(int64_t), &memory));
-  j.stripes.next = memory;
   CARNOT_TRY(
       carnot_call_alloc(call, (size_t)(batches * classes * j.most) * 3 * sizeof(int64_t), &memory));
   j.selected = memory;

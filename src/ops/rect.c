@@ -3,13 +3,17 @@
 
 #include "ops/util.h"
 
-carnot_rect carnot_rect_read(const carnot_tensor* boxes, int64_t at, bool is_centre) {
-  double v[4];
-  carnot_load_block_f64(boxes->dtype, boxes->data, (size_t)at * 4, 1, 4, v);
+carnot_rect carnot_rect_of(const double* v, bool is_centre) {
   if (is_centre)
     return (carnot_rect){v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
   bool flip_y = v[0] > v[2], flip_x = v[1] > v[3];
   return (carnot_rect){v[flip_y ? 2 : 0], v[flip_x ? 3 : 1], v[flip_y ? 0 : 2], v[flip_x ? 1 : 3]};
+}
+
+carnot_rect carnot_rect_read(const carnot_tensor* boxes, int64_t at, bool is_centre) {
+  double v[4];
+  carnot_load_block_f64(boxes->dtype, boxes->data, (size_t)at * 4, 1, 4, v);
+  return carnot_rect_of(v, is_centre);
 }
 
 double carnot_rect_overlap(const carnot_rect* a, const carnot_rect* b) {

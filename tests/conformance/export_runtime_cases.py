@@ -4,7 +4,8 @@
 Usage: export_runtime_cases.py OUT [MODEL.onnx ...]
 
 OUT/microsoft/<case>/ holds a model of one com.microsoft operator, OUT/old/<case>/ one of an operator in an old version,
-OUT/models/<name>/ each model named, with random inputs; the layout is that of export_cases.py.
+OUT/large/<case>/ one with more elements than the cases of ONNX have, OUT/models/<name>/ each model named, with random
+inputs; the layout is that of export_cases.py.
 """
 import pathlib
 import sys
@@ -237,6 +238,30 @@ def write_old(out: pathlib.Path) -> int:
     return c.count
 
 
+def write_large(out: pathlib.Path) -> int:
+    c = Cases(out)
+    # Boxes of 8 to 72 pixels in an image of 640, shifted apart by class as exporters do, with ties among the scores.
+    corners, size = RANDOM.uniform(0, 568, (2, 3000, 2)), RANDOM.uniform(8, 72, (2, 3000, 2))
+    boxes = np.concatenate((corners, corners + size), 2)
+    shifted = boxes + RANDOM.integers(0, 20, (2, 3000, 1)) * 641
+    centred = np.concatenate((corners + size / 2, size), 2)
+    flipped = np.concatenate((boxes[..., 2:], boxes[..., :2]), 2)
+    one, three = (np.round(RANDOM.uniform(0, 1, (2, n, 3000)), 3) for n in (1, 3))
+
+    def nms(name: str, boxes: np.ndarray, scores: np.ndarray, most: int, *limits: float, **attributes) -> None:
+        inputs = [boxes.astype(np.float32), scores.astype(np.float32), np.array([most], np.int64)]
+        c.add(f"nms_{name}", "NonMaxSuppression", inputs + [np.array([x], np.float32) for x in limits], version=11,
+              domain="", tolerance=(0, 0), **attributes)
+
+    nms("shifted", shifted, one, 3000, 0.55)
+    nms("three_classes", boxes, three, 500, 0.3, 0.2)
+    nms("touching", boxes, one, 3000, 0)
+    nms("centred", centred, three, 3000, 0.5, 0.5, center_point_box=1)
+    nms("flipped", flipped, one, 100, 0.5)
+    nms("few", boxes[:, :40], three[:, :, :40], 40, 0.4, 0.1)
+    return c.count
+
+
 def random_input(info) -> np.ndarray:
     shape = [d.dim_value if d.dim_value > 0 else 1 for d in info.type.tensor_type.shape.dim]
     # Like an image: noise around 0 is ill-conditioned behind a normalization of 0 to 255.
@@ -256,7 +281,7 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     out = pathlib.Path(sys.argv[1])
-    count = write_microsoft(out / "microsoft") + write_old(out / "old")
+    count = write_microsoft(out / "microsoft") + write_old(out / "old") + write_large(out / "large")
     count += sum(write_model(out / "models", pathlib.Path(p)) for p in sys.argv[2:])
     print(f"{count} cases of onnxruntime {onnxruntime.__version__} written to {out}")
     return 0

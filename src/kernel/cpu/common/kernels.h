@@ -23,6 +23,7 @@
 #include "kernel/cpu/conv/scale_channels_f32.h"
 #include "kernel/cpu/conv/sum_columns_f32.h"
 #include "kernel/cpu/copy/transpose.h"
+#include "kernel/cpu/detection/overlap_f64.h"
 #include "kernel/cpu/dft/dft_f32.h"
 #include "kernel/cpu/gather/gather.h"
 #include "kernel/cpu/gemm/gemm_dequant_s8.h"
