@@ -40,6 +40,7 @@ typedef struct carnot_builder {
   bool* symbol_known;
   int64_t* guess_values;  // the same, with a guess for dimensions that only the run knows
   bool* guess_known;
+  carnot_symbol_sizes late_sizes;  // likewise, smaller: at which the CPU's tactics are timed
   carnot_symbol_sizes sizes[CARNOT_SIZE_COUNT];  // growing
   size_t symbol_count;
   bool* symbol_static;          // by expression index: depends on the inputs' dimensions alone

@@ -30,9 +30,17 @@ void carnot_fill_elements(carnot_dtype dtype, void* dst, int64_t dst_index, cons
     }
     return;
   }
+  if (count <= 0) return;
+  // What is there already is copied behind itself, while it is in the cache.
+  enum { kMostAtOnce = 16 << 10 };
   char* at = (char*)dst + (size_t)dst_index * bytes;
-  const char* from = (const char*)src + (size_t)src_index * bytes;
-  for (int64_t i = 0; i < count; i++) memcpy(at + (size_t)i * bytes, from, bytes);
+  const size_t all = (size_t)count * bytes;
+  memcpy(at, (const char*)src + (size_t)src_index * bytes, bytes);
+  for (size_t done = bytes, next; done < all; done += next) {
+    next = done < kMostAtOnce ? done : kMostAtOnce;
+    if (next > all - done) next = all - done;
+    memcpy(at + done, at, next);
+  }
 }
 
 // Drops dimensions of one and joins neighbours that lie behind one another on both sides.

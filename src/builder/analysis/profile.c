@@ -4,7 +4,7 @@
 
 #include "builder/internal.h"
 
-enum { kDefaultOptimum = 1, kGuess = 64 };
+enum { kDefaultOptimum = 1, kGuess = 64, kTimedGuess = 16 };
 // Bytes of a value that the plan has room for.
 static const uint64_t kMostPlanned = (uint64_t)1 << 38;
 
@@ -151,17 +151,18 @@ carnot_status* carnot_apply_profiles(carnot_builder* builder) {
   return NULL;
 }
 
-// What rows are asked about where only the run knows.
-static carnot_status* guess_unknown(carnot_builder* builder) {
+// The sizes at the optimum, and |guess| within its bounds for what only the run knows.
+static carnot_status* guess_unknown(carnot_builder* builder, int64_t guess, int64_t** out_values,
+                                    bool** out_known) {
   const carnot_syms* syms = &builder->graph->syms;
-  CARNOT_TRY(new_table(builder, &builder->guess_values, &builder->guess_known));
+  CARNOT_TRY(new_table(builder, out_values, out_known));
+  int64_t* values = *out_values;
   for (size_t i = 0; i < syms->count; i++) {
-    builder->guess_values[i] = builder->symbol_values[i];
-    builder->guess_known[i] = builder->symbol_known[i];
-    if (builder->guess_known[i] || syms->items[i].op != CARNOT_SYM_SYMBOL) continue;
-    builder->guess_values[i] =
-        carnot_max_i64(syms->items[i].min, carnot_min_i64(syms->items[i].max, kGuess));
-    builder->guess_known[i] = true;
+    const carnot_sym_expr* symbol = &syms->items[i];
+    const bool known = builder->symbol_known[i], guessed = symbol->op == CARNOT_SYM_SYMBOL;
+    (*out_known)[i] = known || guessed;
+    values[i] = known || !guessed ? builder->symbol_values[i]
+                                  : carnot_max_i64(symbol->min, carnot_min_i64(symbol->max, guess));
   }
   return NULL;
 }
@@ -210,7 +211,9 @@ carnot_status* carnot_note_symbols(carnot_builder* builder) {
     builder->sizes[i] = (carnot_symbol_sizes){NULL, NULL};
     CARNOT_TRY(note_size(builder, i, &previous));
   }
-  return guess_unknown(builder);
+  CARNOT_TRY(guess_unknown(builder, kGuess, &builder->guess_values, &builder->guess_known));
+  return guess_unknown(builder, kTimedGuess, &builder->late_sizes.values,
+                       &builder->late_sizes.known);
 }
 
 bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* type) {

@@ -1,12 +1,10 @@
-// Enumerates the tactics that take a region, and measures them.
+// Enumerates the tactics that take a region.
 #include "builder/select/candidates.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/device.h"
-#include "builder/measure/cost_model.h"
-#include "builder/measure/timing_cache.h"
 #include "builder/select/selector.h"
 
 // ---- reasons of rejected tactics, as text for the inspector ----
@@ -355,48 +353,4 @@ void carnot_candidates_deinit(carnot_candidates* candidates) {
   free(candidates->chunks);
   free(candidates->sets);
   free(candidates->first);
-}
-
-// ---- measuring ----
-
-// Takes times from the cache. |*out_all|: nothing else is to be timed.
-static carnot_status* find_times(carnot_builder* builder, uint64_t key,
-                                 carnot_candidate* candidates, uint32_t count, bool* out_all) {
-  for (uint32_t i = 0; i < count; i++)
-    carnot_timing_cache_find(builder->timing_cache, key, candidates[i].tactic->name,
-                             &candidates[i].ns);
-  *out_all = true;
-  for (uint32_t i = 0; i < count && *out_all; i++) {
-    bool hopeless = false;
-    if (candidates[i].ns != UINT64_MAX || !candidates[i].tactic->run) continue;
-    CARNOT_TRY(carnot_prune_hopeless(builder, candidates, count, i, &hopeless));
-    *out_all = hopeless;
-  }
-  return NULL;
-}
-
-carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* node,
-                                         const carnot_problem* problem,
-                                         carnot_candidate* candidates, uint32_t count) {
-  carnot_timing_cache* cache = builder->timing_cache;
-  const uint64_t key = carnot_problem_key(problem, &builder->machine);
-  bool all;
-  CARNOT_TRY(find_times(builder, key, candidates, count, &all));
-  if (all || carnot_builder_is_over_budget(builder)) return NULL;
-  // All candidates run in one memory space.
-  CARNOT_TRY((candidates[0].tactic->device ? carnot_time_on_device : carnot_time_candidates)(
-      builder, node, candidates, count));
-  for (uint32_t i = 0; i < count; i++) {
-    carnot_candidate* c = &candidates[i];
-    if (c->ns == UINT64_MAX) continue;
-    CARNOT_TRY(carnot_timing_cache_get_or_insert(cache, key, c->tactic->name, &c->ns));
-  }
-  return NULL;
-}
-
-carnot_status* carnot_measure(carnot_builder* builder, const char* node,
-                              carnot_candidate_set* set) {
-  if (set->is_measured || set->count < 2) return NULL;
-  set->is_measured = true;
-  return carnot_measure_candidates(builder, node, &set->problem, set->items, set->count);
 }

@@ -66,8 +66,11 @@ void carnot_candidates_forget(const carnot_candidates* candidates, uint32_t regi
 // True when both want the same layouts of all operands but constants.
 bool carnot_candidates_share_layouts(const carnot_candidate* a, const carnot_candidate* b);
 
-// Times the candidates of a set with more than one, from the timing cache or by runs; once a set.
-carnot_status* carnot_measure(carnot_builder* builder, const char* node,
+// ---- candidate_times.c ----
+
+// Times the candidates of the set of region |f| with more than one, from the timing cache or by
+// runs, at guessed sizes where only the run knows them; once a set.
+carnot_status* carnot_measure(carnot_builder* builder, const carnot_region_facts* f,
                               carnot_candidate_set* set) CARNOT_MUST_USE;
 // The same for |count| candidates of |problem|, which is the key in the timing cache.
 carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* node,

@@ -82,7 +82,7 @@ static void test_cached_times_are_taken(void** state) {
   carnot_candidate_set* set = select_set(&f, MATMUL);
   select_set_times(&f, set, 1, 5000);
   size_t entries = carnot_timing_cache_count(f.builder.timing_cache);
-  assert_null(carnot_measure(&f.builder, "matmul", set));
+  assert_null(carnot_measure(&f.builder, &f.analysis.regions[MATMUL], set));
   for (uint32_t i = 0; i < set->count; i++) {
     assert_int_equal(set->items[i].ns, i == 1 ? 500 : 5000);
     assert_null(set->items[i].prepared.arena);  // nothing ran
@@ -96,7 +96,7 @@ static void test_measured_times_are_cached(void** state) {
   select_fixture f;
   select_open(&f, select_matmul_graph(3), 3);
   carnot_candidate_set* set = select_set(&f, MATMUL);
-  assert_null(carnot_measure(&f.builder, "matmul", set));
+  assert_null(carnot_measure(&f.builder, &f.analysis.regions[MATMUL], set));
   for (uint32_t i = 0; i < set->count; i++) {
     uint64_t ns = 0;
     bool found = carnot_timing_cache_find(f.builder.timing_cache, select_key(&f, &set->problem),
@@ -113,7 +113,7 @@ static void test_too_large_to_be_timed(void** state) {
   select_fixture f;
   select_open(&f, select_matmul_graph((int64_t)1 << 40), 3);
   carnot_candidate_set* set = select_set(&f, MATMUL);
-  carnot_status* status = carnot_measure(&f.builder, "matmul", set);
+  carnot_status* status = carnot_measure(&f.builder, &f.analysis.regions[MATMUL], set);
   if (status) fail_msg("%s", carnot_status_message(status));
   for (uint32_t i = 0; i < set->count; i++) {
     if (!set->items[i].tactic->run) continue;

@@ -247,7 +247,7 @@ static carnot_status* choose(selection* s, uint32_t region) {
       carnot_enumerate(s->builder, s->analysis, s->candidates, region, &situation, &out->set));
   carnot_candidate_set* set = s->candidates->sets[out->set];
   CARNOT_TRY(time_around_all(s, f, set));
-  CARNOT_TRY(carnot_measure(s->builder, f->name, set));
+  CARNOT_TRY(carnot_measure(s->builder, f, set));
   out->candidate = out->fastest = fastest_of(set);
   pin(s, region);
   return carnot_add_guarded_variants(s->builder, f, set, out);
