@@ -125,6 +125,18 @@ class Output(nn.Module):
         return self.module(x)[self.key]
 
 
+class Detector(nn.Module):
+    """The scores of the boxes that non-maximum suppression leaves in a picture: boxes of equal scores have no order."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        found = self.module([x[0]])  # traced: (losses, found)
+        return (found[1] if isinstance(found, tuple) else found)[0]["scores"]
+
+
 def picture(size: int = 224, channels: int = 3) -> torch.Tensor:
     return torch.randn(1, channels, size, size)
 
@@ -138,6 +150,11 @@ def vision(name: str, size: int = 224, key: str = "", **settings):
         module = getattr(tv.segmentation if key else tv, name)(weights=None, **settings)
         return (Output(module, key) if key else module), (picture(size),)
     return make
+
+
+def detector(name: str, size: int = 320, **settings):
+    """Random weights give low scores: no limit, or nothing would be found."""
+    return lambda: (Detector(getattr(tv.detection, name)(weights=None, weights_backbone=None, **settings)), (torch.rand(1, 3, size, size),))
 
 
 def video(name: str, frames: int = 8, size: int = 112):
@@ -190,6 +207,11 @@ NETWORKS = {
     "deeplabv3_resnet50": vision("deeplabv3_resnet50", 256, "out"),
     "deeplabv3_mobilenet": vision("deeplabv3_mobilenet_v3_large", 256, "out"),
     "lraspp_mobilenet": vision("lraspp_mobilenet_v3_large", 256, "out"),
+    "ssd300": detector("ssd300_vgg16", 300),
+    "ssdlite320": detector("ssdlite320_mobilenet_v3_large"),
+    "retinanet": detector("retinanet_resnet50_fpn", min_size=320, max_size=320, score_thresh=0),
+    "fcos": detector("fcos_resnet50_fpn", min_size=320, max_size=320, score_thresh=0),
+    "fasterrcnn_mobilenet": detector("fasterrcnn_mobilenet_v3_large_320_fpn", box_score_thresh=0),
     "r3d_18": video("r3d_18"),
     "mc3_18": video("mc3_18"),
     "s3d": video("s3d", 16, 224),
