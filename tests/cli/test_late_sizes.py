@@ -49,3 +49,21 @@ def test_any_number_is_right(tmp_path: pathlib.Path, kept: int) -> None:
     passes("run", tmp_path / "m.plan", "--threads=2", *given, f"--output-dir={tmp_path}")
     got = np.load(tmp_path / "y.npy")
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_constants_that_do_not_fit_a_guess(tmp_path: pathlib.Path) -> None:
+    """Row 30 of the rows that are kept: no guess has so many."""
+    nodes = [
+        helper.make_node("Compress", ["x", "keep"], ["kept"], axis=0),
+        helper.make_node("Gather", ["kept", "thirty"], ["y"], axis=0),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [40, 8]), helper.make_tensor_value_info("keep", TensorProto.BOOL, [40])]
+    weights = [numpy_helper.from_array(np.array([30, 2]), "thirty")]
+    graph = helper.make_graph(nodes, "late", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 8])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x, keep = RNG.standard_normal((40, 8), np.float32), np.arange(40) % 8 > 0
+    np.save(tmp_path / "x.npy", x), np.save(tmp_path / "keep.npy", keep)
+    given = [f"--input={name}={tmp_path / name}.npy" for name in ("x", "keep")]
+    passes("build", tmp_path / "m.onnx", "--backend=cpu", f"--output={tmp_path / 'm.plan'}")
+    passes("run", tmp_path / "m.plan", *given, f"--output-dir={tmp_path}")
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x[keep][[30, 2]])

@@ -62,6 +62,18 @@ static carnot_status* at_guessed_sizes(carnot_builder* builder, const carnot_reg
   return carnot_reject_status(why);
 }
 
+// Leaves candidates without times whose values do not fit guessed sizes: constant indices of a
+// dimension that is guessed shorter.
+static carnot_status* allow_misfit(const carnot_builder* builder, const char* node,
+                                   carnot_status* status) {
+  const carnot_code code = status ? carnot_status_code(status) : CARNOT_OK;
+  if (code != CARNOT_INVALID_ARGUMENT && code != CARNOT_INVALID_MODEL) return status;
+  carnot_builder_log(builder, "node %s is not timed at guessed sizes: %s", node,
+                     carnot_status_message(status));
+  carnot_status_free(status);
+  return NULL;
+}
+
 // Times the set at guessed sizes, where only the run knows its dimensions: the order of the tables
 // may be far from the order of times.
 static carnot_status* measure_late(carnot_builder* builder, const carnot_region_facts* f,
@@ -75,7 +87,8 @@ static carnot_status* measure_late(carnot_builder* builder, const carnot_region_
   }
   if (count < 2) return NULL;
   const carnot_problem key = items[0].problem;
-  CARNOT_TRY(carnot_measure_candidates(builder, f->name, &key, items, count));
+  CARNOT_TRY(allow_misfit(builder, f->name,
+                          carnot_measure_candidates(builder, f->name, &key, items, count)));
   for (uint32_t i = 0; i < count; i++) {
     set->items[of[i]].ns = items[i].ns;
     set->items[of[i]].untimed = items[i].untimed;
