@@ -190,6 +190,9 @@ carnot_status* carnot_pass_roll_steps(carnot_graph* graph,
 // GEMM between transposes -> GEMM of the transposed weights (accelerator).
 carnot_status* carnot_pass_transpose_gemms(carnot_graph* graph,
                                            const carnot_pass_options* options) CARNOT_MUST_USE;
+// GatherElements and ScatterElements by expanded indices -> GatherND and ScatterND (processor).
+carnot_status* carnot_pass_fold_expanded_indices(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
 // Slices that cut a tensor into parts -> Split (accelerator).
 carnot_status* carnot_pass_join_slices(carnot_graph* graph,
                                        const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -94,6 +94,8 @@ static const carnot_pass_row kPasses[] = {
      false, true},
     {"sink_reshapes", "moves reshapes of GEMM results below element-wise readers",
      carnot_pass_sink_reshapes, false, false},
+    {"fold_expanded_indices", "reads and writes rows where indices are the same for all of a row",
+     carnot_pass_fold_expanded_indices, false, false},
     {"apply_layer_precision", "rounds where layers were asked to compute in FP16 or BF16",
      carnot_pass_apply_layer_precision, true, false},
     {"constant_folding", "folds the constants that other passes wrote",
