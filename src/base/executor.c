@@ -47,10 +47,18 @@ struct carnot_executor {
   // joined, so a late sleeper holds up nobody.
   void (*fn)(void* arg, int64_t part);
   void* arg;
+  int64_t part_count;
   carnot_worker_span* spans;  // by thread; NULL: nobody asks
   _Alignas(64) atomic_uint epoch;
   _Alignas(64) atomic_int active;
 };
+
+// What this thread draws parts of; no executor: it works alone.
+typedef struct seat {
+  const carnot_executor* executor;
+  int index;  // of its share
+} seat;
+static _Thread_local seat here;
 
 #if defined(__x86_64__)
 enum { kMxcsrDefault = 0x1f80 };
@@ -76,6 +84,8 @@ static uint64_t now_ns(void) {
 // Returns how many it drew.
 static long long draw_parts(carnot_executor* executor, int index) {
   long long drawn = 0;
+  const seat before = here;
+  here = (seat){executor, index};
   for (int i = 0; i < executor->thread_count; i++) {
     share* from = &executor->shares[(index + i) % executor->thread_count];
     for (;;) {
@@ -85,6 +95,7 @@ static long long draw_parts(carnot_executor* executor, int index) {
       drawn++;
     }
   }
+  here = before;
   return drawn;
 }
 
@@ -236,11 +247,15 @@ void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
   bool alone = !executor || executor->thread_count == 1 || part_count < 2 ||
                !atomic_load_explicit(&executor->in_run, memory_order_relaxed);
   if (alone) {
+    const seat before = here;
+    here = (seat){NULL, 0};
     for (int64_t part = 0; part < part_count; part++) fn(arg, part);
+    here = before;
     return;
   }
   executor->fn = fn;
   executor->arg = arg;
+  executor->part_count = part_count;
   for (int i = 0; i < executor->thread_count; i++) {
     atomic_store_explicit(&executor->shares[i].next,
                           (long long)part_count * i / executor->thread_count, memory_order_relaxed);
@@ -250,4 +265,10 @@ void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
   draw_parts(executor, 0);
   atomic_fetch_add(&executor->epoch, 1);
   while (atomic_load(&executor->active) != 0) relax();
+}
+
+int64_t carnot_executor_scratch(int64_t part) {
+  const carnot_executor* executor = here.executor;
+  if (!executor) return 0;
+  return executor->part_count < executor->thread_count ? part : here.index;
 }

@@ -83,6 +83,47 @@ static void test_busy(void** state) {
   carnot_executor_destroy(executor);
 }
 
+typedef struct scratch_work {
+  int64_t part_count;
+  atomic_int users[kMostParts];  // of each area
+  atomic_int wrong;
+} scratch_work;
+
+static void inner_part(void* argument, int64_t part) {
+  scratch_work* w = argument;
+  (void)part;
+  if (carnot_executor_scratch(part) != 0) atomic_fetch_add(&w->wrong, 1);
+}
+
+// Holds its area while a loop inside of the part, which runs alone, has one of its own.
+static void scratch_part(void* argument, int64_t part) {
+  scratch_work* w = argument;
+  const int64_t area = carnot_executor_scratch(part);
+  if (area < 0 || area >= w->part_count || atomic_fetch_add(&w->users[area], 1) != 0)
+    atomic_fetch_add(&w->wrong, 1);
+  carnot_executor_parallel(NULL, 3, inner_part, w);
+  if (carnot_executor_scratch(part) != area) atomic_fetch_add(&w->wrong, 1);
+  if (area >= 0 && area < w->part_count) atomic_fetch_sub(&w->users[area], 1);
+}
+
+static void test_scratch(void** state) {
+  (void)state;
+  const int64_t counts[] = {1, 2, 3, 7, kMostParts};
+  for (int threads = 1; threads <= 4; threads++) {
+    carnot_executor* executor;
+    assert_null(carnot_executor_create(threads, &executor));
+    assert_true(carnot_executor_begin(executor));
+    for (int round = 0; round < 50; round++)
+      for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        scratch_work w = {.part_count = counts[i]};
+        carnot_executor_parallel(executor, counts[i], scratch_part, &w);
+        assert_int_equal(atomic_load(&w.wrong), 0);
+      }
+    carnot_executor_end(executor);
+    carnot_executor_destroy(executor);
+  }
+}
+
 static void test_fork(void** state) {
   (void)state;
   carnot_executor* executor;
@@ -120,9 +161,9 @@ static void test_thread_counts(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts),
-                                     cmocka_unit_test(test_without_workers),
-                                     cmocka_unit_test(test_busy), cmocka_unit_test(test_fork),
-                                     cmocka_unit_test(test_thread_counts)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_parts), cmocka_unit_test(test_without_workers),
+      cmocka_unit_test(test_busy),  cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_fork),  cmocka_unit_test(test_thread_counts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

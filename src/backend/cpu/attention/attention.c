@@ -114,8 +114,9 @@ static void attention_part(void* argument, int64_t part) {
   attention.v = head_at(&s->v, &run->inputs[p->v.input], head);
   attention.dst = head_at(&s->out, &run->outputs[0], head);
   attention.mask = carnot_attention_mask_at(s, p, run->inputs, head);
-  attention.workspace = run->workspace + part * carnot_attention_f32_workspace(
-                                                    s->q.elements, s->v.elements, s->rows_per_part);
+  attention.workspace = run->workspace + carnot_executor_scratch(part) *
+                                             carnot_attention_f32_workspace(
+                                                 s->q.elements, s->v.elements, s->rows_per_part);
   run->attention(&attention, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
 }
 

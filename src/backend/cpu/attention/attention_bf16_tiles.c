@@ -86,7 +86,7 @@ static void attention_part(void* argument, int64_t part) {
       .zero_empty = p->zero_empty != 0,
       .mask = carnot_attention_mask_at(s, p, run->inputs, head),
       .mask_ld = s->mask_ld,
-      .workspace = run->workspace + part * workspace_of(s)};
+      .workspace = run->workspace + carnot_executor_scratch(part) * workspace_of(s)};
   run->attention(&attention, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
 }
 

@@ -188,7 +188,8 @@ static void attention_part(void* argument, int64_t part) {
   a.mask = carnot_attention_mask_at(s, &p->views, run->inputs, head);
   const int64_t width = p->output == CARNOT_INT8_OUTPUT_F32 ? 4 : 1;
   a.dst = (char*)run->outputs[0].data + carnot_head_at(&s->out, head) * width;
-  a.workspace = run->workspace + part * carnot_attention_u8s8_workspace(a.kv_len, a.d, a.dv);
+  a.workspace = run->workspace + carnot_executor_scratch(part) *
+                                     carnot_attention_u8s8_workspace(a.kv_len, a.d, a.dv);
   run->attention(&a, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
 }
 

@@ -166,7 +166,7 @@ static void conv_part(void* argument, int64_t part) {
   call.dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16;
   call.conv.src = carnot_conv_element(&run->inputs[0], group * channels);
   call.conv.dst = carnot_conv_element(&run->outputs[0], group * filters);
-  call.scratch = run->workspace + part * run->state->scratch;
+  call.scratch = run->workspace + carnot_executor_scratch(part) * run->state->scratch;
   call.conv.weights = run->weights + (size_t)group * packed_bytes(p);
   carnot_epilogue_plan_bind(plan, run->inputs, run->bias ? run->bias + group * filters : NULL,
                             &call.conv.epilogue);

@@ -198,7 +198,7 @@ static void conv_part(void* argument, int64_t part) {
                 end = carnot_min_i64(begin + s->rows_per_part, s->geometry.p);
   for (int64_t p0 = begin; p0 < end; p0 += s->rows)
     compute_rows(run, n, p0, carnot_min_i64(s->rows, end - p0),
-                 run->workspace + part * s->workspace);
+                 run->workspace + carnot_executor_scratch(part) * s->workspace);
 }
 
 static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,

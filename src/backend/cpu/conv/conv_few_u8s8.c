@@ -160,7 +160,8 @@ static void few_part(void* argument, int64_t part) {
   const few_run* run = argument;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->s->partition, part, &m0, &m1, &n0, &n1);
-  uint8_t* workspace = run->padded + run->s->image_bytes + (size_t)part * run->s->part_bytes;
+  uint8_t* workspace = run->padded + run->s->image_bytes +
+                       (size_t)carnot_executor_scratch(part) * run->s->part_bytes;
   carnot_int8_conv_call(run->step, &run->conv, /*readable=*/true, workspace, m0, m1, n0, n1);
 }
 

@@ -168,7 +168,9 @@ static void nchw_part(void* argument, int64_t part) {
   c.k = carnot_min_i64(s->filters_per_part, c.k - k0);
   // A small scratch is the stack's: it stays in L1 from part to part.
   float local[kStackScratch] __attribute__((aligned(64)));
-  float* scratch = s->scratch > kStackScratch ? run->scratch + part * s->scratch : local;
+  float* scratch = s->scratch > kStackScratch
+                       ? run->scratch + carnot_executor_scratch(part) * s->scratch
+                       : local;
   run->kernels->conv2d_nchw_f32(&c, row0, carnot_min_i64(row0 + s->rows_per_part, c.p), scratch);
 }
 

@@ -242,7 +242,9 @@ static void run_row(const rows_run* rows, int64_t at, int64_t part) {
     if (conv->depth.taps) conv->depth.out = 1, conv->depth.pad -= plane / strides[0];
     conv->pad_h -= row / strides[1];
     conv->ld = distance_of_pixels(&run);
-    char* scratch = by_tiles(p) ? rows->scratch + (size_t)part * scratch_of(&run) : NULL;
+    char* scratch = by_tiles(p)
+                        ? rows->scratch + (size_t)carnot_executor_scratch(part) * scratch_of(&run)
+                        : NULL;
     const int64_t first = (image * run.count[0] + plane / strides[0]) * run.count[1];
     float* dst = carnot_conv_element(run.y, row_of_result(&run, first + row / strides[1]));
     const part_of_group whole = {0, conv->q, 0, conv->k};

@@ -116,7 +116,8 @@ static void conv_part(void* argument, int64_t part) {
   conv.dst = run->y + group * k * run->y_bytes;
   conv.epilogue = epilogue_at(run, group * k);
   carnot_int8_conv_call(run->step, &conv, /*readable=*/false,
-                        run->workspace + (size_t)part * run->s->part_bytes, m0, m1, n0, n1);
+                        run->workspace + (size_t)carnot_executor_scratch(part) * run->s->part_bytes,
+                        m0, m1, n0, n1);
 }
 
 static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,

@@ -117,7 +117,7 @@ static void winograd_part(void* argument, int64_t part) {
                .weights = run->step->constants[0], .zeros = carnot_conv_zeros,
                .dst = run->outputs[0].data, .ld = g->ld},
       .side = s->side,
-      .workspace = (float*)(void*)(run->workspace + part * s->workspace)};
+      .workspace = (float*)(void*)(run->workspace + carnot_executor_scratch(part) * s->workspace)};
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             p->has_bias ? run->step->constants[1] : NULL, &call.conv.epilogue);
   int64_t m0, m1, n0, n1;

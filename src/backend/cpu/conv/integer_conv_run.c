@@ -60,7 +60,8 @@ static void conv_part(void* argument, int64_t part) {
   if (conv.epilogue.residual) conv.epilogue.residual = (const float*)conv.epilogue.residual + first;
   carnot_int8_part_range(&conv.epilogue, part);
   carnot_int8_conv_call(run->step, &conv, /*readable=*/run->is_image,
-                        run->workspace + (size_t)part * run->s->part_bytes, m0, m1, n0, n1);
+                        run->workspace + (size_t)carnot_executor_scratch(part) * run->s->part_bytes,
+                        m0, m1, n0, n1);
 }
 
 // A padded image is made row by row.

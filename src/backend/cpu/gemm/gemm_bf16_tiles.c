@@ -84,7 +84,7 @@ static void gemm_part(void* argument, int64_t part) {
   carnot_conv2d_bf16_tiles call = call_of(run->state->m, p->k, p->n, is_bf16(a) || rounded);
   call.dst_is_bf16 = is_bf16(y);
   call.scratch = (char*)run->workspace + rounded_bytes(a, run->state->m, p->k) +
-                 (size_t)part * scratch_of(&call);
+                 (size_t)carnot_executor_scratch(part) * scratch_of(&call);
   call.conv.src = rounded ? run->workspace : a->data;
   call.conv.dst = y->data;
   call.conv.weights = run->step->constants[0];

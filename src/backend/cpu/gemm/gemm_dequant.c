@@ -230,7 +230,9 @@ static void dequant_part(void* argument, int64_t part) {
   const carnot_cpu_gemm_run* run = argument;
   const carnot_cpu_dequant_params* p = run->step->params;
   carnot_gemm_dequant_f32 call = carnot_cpu_dequant_call(run);
-  if (run->workspace) call.workspace = run->workspace + part * carnot_dequant_workspace(p->gemm.k);
+  if (run->workspace)
+    call.workspace =
+        run->workspace + carnot_executor_scratch(part) * carnot_dequant_workspace(p->gemm.k);
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->state->partition, part, &m0, &m1, &n0, &n1);
   run->kernels->gemm_dequant_f32(&call, m0, m1, n0, n1);

@@ -74,7 +74,8 @@ static void gemm_part(void* argument, int64_t part) {
   if (is_few(r->run.state->m)) {
     r->run.kernels->gemm_dequant_f32(&call, m0, m1, n0, n1);
   } else {
-    call.workspace = r->run.workspace + part * carnot_dequant_tiles_workspace(&call.shape);
+    call.workspace = r->run.workspace +
+                     carnot_executor_scratch(part) * carnot_dequant_tiles_workspace(&call.shape);
     r->run.kernels->gemm_dequant_tiles(&call, &r->parts, m0, m1, n0, n1);
   }
   carnot_epilogue_plan_run(r->run.kernels, &p->gemm.epilogue_plan, r->run.inputs, call.gemm.c,

@@ -146,7 +146,8 @@ static void part_f64(const carnot_cpu_gemm_run* run, int64_t batch, int64_t a_at
       .cs = state->b_cs,
       .c = (double*)run->outputs[0].data + batch * state->m * state->n,
       .ldc = state->n,
-      .workspace = (double*)run->workspace + part * carnot_matmul_f64_workspace(state->k)};
+      .workspace = (double*)run->workspace +
+                   carnot_executor_scratch(part) * carnot_matmul_f64_workspace(state->k)};
   run->kernels->matmul_f64(&matmul, cut[0], cut[1], cut[2], cut[3]);
 }
 
@@ -176,7 +177,8 @@ static void matmul_part(void* argument, int64_t part) {
   matmul.gemm.b = (const float*)run->inputs[node->inputs[1]].data + b_at;
   float* c = run->outputs[0].data;
   matmul.gemm.c = c + batch * state->m * state->n;
-  matmul.workspace = run->workspace + part * carnot_matmul_f32_workspace(state->k);
+  matmul.workspace =
+      run->workspace + carnot_executor_scratch(part) * carnot_matmul_f32_workspace(state->k);
   const carnot_epilogue_plan* epilogue_plan = &run->params->epilogue_plan;
   carnot_epilogue_plan_bind(epilogue_plan, run->inputs, NULL, &matmul.gemm.epilogue);
   if (matmul.gemm.epilogue.residual)

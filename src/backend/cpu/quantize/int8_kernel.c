@@ -194,8 +194,9 @@ static void gemm_part(void* argument, int64_t part) {
   }
   const carnot_conv2d_u8s8 conv = carnot_int8_conv_of_gemm(&gemm);
   const size_t bytes = part_workspace(run->step->tactic, gemm.m, gemm.k);
-  carnot_int8_conv_call(run->step, &conv, /*readable=*/false, run->workspace + (size_t)part * bytes,
-                        m0, m1, n0, n1);
+  carnot_int8_conv_call(run->step, &conv, /*readable=*/false,
+                        run->workspace + (size_t)carnot_executor_scratch(part) * bytes, m0, m1, n0,
+                        n1);
 }
 
 void carnot_int8_gemm_run(const carnot_step_view* step, const carnot_work_partition* partition,
