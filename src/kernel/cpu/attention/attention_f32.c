@@ -40,7 +40,10 @@ static float mask_row(const carnot_attention_f32* p, const float* mask, float* s
   for (int64_t j = 0; j < n; j += V_LANES) {
     const int64_t left = n - j;
     vf32 x = v_mul(v_load_upto(s + j, left), scale);
-    if (mask) x = v_add(x, v_load_upto(mask + j, left));
+    if (mask) {
+      __builtin_prefetch(mask + 4 * p->mask_ld + j);
+      x = v_add(x, v_load_upto(mask + j, left));
+    }
     v_store_upto(s + j, x, left);
     if (left >= V_LANES) max = v_max(max, x);
   }
