@@ -153,10 +153,11 @@ def test_builds_at_once_merge_their_timings(tmp_path: pathlib.Path) -> None:
     builds(tmp_path / "together", cache, True)
     builds(tmp_path / "alone", tmp_path / "alone.cache", False)
 
-    def keys(path: pathlib.Path) -> list[list[str]]:
-        return [line.split()[:2] for line in path.read_text().splitlines()[1:]]
+    def problems(path: pathlib.Path) -> set[str]:
+        """Which tactics of a problem are timed depends on times: those that cannot win are not."""
+        return {line.split()[0] for line in path.read_text().splitlines()[1:]}
 
-    assert keys(cache) == keys(tmp_path / "alone.cache") and len(keys(cache)) >= len(models)
+    assert problems(cache) == problems(tmp_path / "alone.cache") and len(problems(cache)) >= len(models)
     assert sorted(p.name for p in tmp_path.glob("*.cache*")) == ["alone.cache", "timing.cache"]
 
 
