@@ -26,7 +26,8 @@ void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
 
 // For |fn|, on the thread that it is called on: which of |part_count| areas of scratch memory the
 // part uses. No two parts at once have the same. It is the thread's own where there are as many
-// parts as threads: what one part leaves in the cache the next one overwrites there.
+// parts as threads: what one part leaves in the cache the next one overwrites there. Areas are
+// whole cache lines, or threads share them.
 int64_t carnot_executor_scratch(int64_t part);
 
 // When a worker was busy with parts: from its first to its last, in nanoseconds of CLOCK_MONOTONIC;

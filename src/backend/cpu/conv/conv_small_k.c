@@ -150,7 +150,7 @@ static void small_k_part(void* argument, int64_t part) {
   const small_k_run* run = argument;
   const carnot_conv_params* p = run->step->params;
   const carnot_window_geometry* geometry = &run->state->geometry;
-  float* sums = run->workspace + carnot_executor_scratch(part) * geometry->w * columns_of(p);
+  float* sums = run->workspace + part * geometry->w * columns_of(p);
   float* dst = run->outputs[0].data;
   carnot_epilogue_f32 epilogue;
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,

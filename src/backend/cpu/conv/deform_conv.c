@@ -212,7 +212,7 @@ static void deform_part(void* argument, int64_t part) {
   const deform_state* s = run->s;
   const deform_params* p = run->step->params;
   const int64_t depth = depth_of(p), end = carnot_min_i64((part + 1) * s->per_part, s->pixels);
-  float* rows = run->rows + carnot_executor_scratch(part) * kBlock * depth;
+  float* rows = run->rows + part * kBlock * depth;
   for (int64_t first = part * s->per_part; first < end; first += kBlock) {
     const int64_t count = carnot_min_i64(kBlock, end - first);
     for (int64_t i = 0; i < count; i++) sample_pixel(run, first + i, rows + i * depth);

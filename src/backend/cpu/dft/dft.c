@@ -218,7 +218,7 @@ static void fourier_part(void* argument, int64_t part) {
     dft.src = run->x + block * s->src_block;
     dft.dst = run->y + block * s->dst_block;
     run->kernels->dft_f32(&dft, lane0, carnot_min_i64(lane0 + s->lanes_per_part, s->lanes),
-                          run->scratch + carnot_executor_scratch(part) * s->scratch);
+                          run->scratch + part * s->scratch);
   }
 }
 

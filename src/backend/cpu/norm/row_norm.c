@@ -69,7 +69,7 @@ static void rows_part(void* argument, int64_t part) {
   const rows_run* run = argument;
   const rows_state* s = run->state;
   const int64_t first = part * s->per_part;
-  float* buffer = s->buffer ? run->buffers + carnot_executor_scratch(part) * s->buffer : NULL;
+  float* buffer = s->buffer ? run->buffers + part * s->buffer : NULL;
   carnot_row_ends_run(&run->ends, first, carnot_min_i64(first + s->per_part, s->outer), buffer,
                       run->compute, run->kernel);
 }

@@ -80,8 +80,7 @@ static void max_roi_part(void* argument, int64_t part) {
   const max_roi_run* run = argument;
   const max_roi_state* s = run->s;
   const int64_t first = part * s->per_part, last = carnot_min_i64(first + s->per_part, s->image.n);
-  for (int64_t r = first; r < last; r++)
-    pool_region(run, r, run->taps + carnot_executor_scratch(part) * s->taps);
+  for (int64_t r = first; r < last; r++) pool_region(run, r, run->taps + part * s->taps);
 }
 
 static carnot_status* max_roi_run_all(const carnot_step_view* step, void* state,

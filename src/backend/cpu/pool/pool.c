@@ -249,7 +249,7 @@ static void max_bytes_row(const bytes_run* run, int64_t image, int64_t p, uint8_
 static void max_bytes_part(void* argument, int64_t part) {
   const bytes_run* run = argument;
   const pool_state* s = run->state;
-  uint8_t* row_maxima = run->rows + (size_t)carnot_executor_scratch(part) * max_bytes_row_bytes(s);
+  uint8_t* row_maxima = run->rows + (size_t)part * max_bytes_row_bytes(s);
   int64_t last = carnot_min_i64((part + 1) * s->rows_per_part, s->row_count);
   for (int64_t row = part * s->rows_per_part; row < last; row++)
     max_bytes_row(run, row / s->geometry.p, row % s->geometry.p, row_maxima);

@@ -93,8 +93,7 @@ static void pool_nchw_part(void* argument, int64_t part) {
   const pool_nchw_run* run = argument;
   int64_t row0 = part * run->state->rows_per_part,
           row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
-  run->kernel(&run->pool, row0, row1,
-              run->lines + carnot_executor_scratch(part) * run->state->lines);
+  run->kernel(&run->pool, row0, row1, run->lines + part * run->state->lines);
 }
 
 static carnot_status* pool_nchw_run_all(const carnot_step_view* step, void* memory,

@@ -134,8 +134,7 @@ static void align_region(const roi_run* run, int64_t region, roi_taps* rows, roi
 static void roi_part(void* argument, int64_t part) {
   const roi_run* run = argument;
   const roi_state* s = run->s;
-  carnot_tap* taps =
-      (void*)(run->workspace + (size_t)carnot_executor_scratch(part) * s->part_bytes);
+  carnot_tap* taps = (void*)(run->workspace + (size_t)part * s->part_bytes);
   roi_taps rows = {.taps = taps, .room = s->row_room, .mean = s->rule.mean},
            columns = {.taps = taps + s->row_room, .room = s->column_room, .mean = s->rule.mean};
   int64_t* ends = (void*)(columns.taps + s->column_room);
