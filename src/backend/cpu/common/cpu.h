@@ -125,5 +125,8 @@ static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
 const char* carnot_cpu_whole_bytes(const carnot_operand_desc* type, char* reason, size_t size);
 // reject: the same of the first operand, whose elements become the result's, stored alike.
 const char* carnot_cpu_moves_bytes(const carnot_problem* problem, char* reason, size_t size);
+// reject: one node of the tactic's operator on whole bytes, by indices that are input 1; all
+// operands become row-major.
+const char* carnot_cpu_moves_by_index(carnot_problem* problem, char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_COMMON_CPU_H_

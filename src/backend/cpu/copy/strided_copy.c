@@ -55,6 +55,20 @@ const char* carnot_cpu_whole_bytes(const carnot_operand_desc* t, char* reason, s
   return NULL;
 }
 
+const char* carnot_cpu_moves_by_index(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = carnot_cpu_single(problem, problem->tactic->anchor);
+  for (uint32_t i = 0; !why && i < problem->input_count; i++)
+    why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
+  if (why) return why;
+  const carnot_dtype index = problem->inputs[1].format.dtype;
+  if (!carnot_cpu_is_index(index))
+    return carnot_because(reason, size, "indices of %s", carnot_dtype_name(index));
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return NULL;
+}
+
 const char* carnot_cpu_moves_bytes(const carnot_problem* problem, char* reason, size_t size) {
   const carnot_dtype from = problem->inputs[0].format.dtype, to = problem->outputs[0].format.dtype;
   const char* why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);

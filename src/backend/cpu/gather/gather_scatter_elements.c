@@ -13,18 +13,8 @@
 typedef enum move { GATHER, KEEP, ADD, MUL, MAX, MIN, MOVES } move;
 
 static const char* elements_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = carnot_cpu_single(problem, problem->tactic->anchor);
-  for (uint32_t i = 0; !why && i < problem->input_count; i++)
-    why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
-  if (why) return why;
-  if (problem->inputs[0].rank < 1) return "the input is a scalar";
-  if (!carnot_cpu_is_index(problem->inputs[1].format.dtype))
-    return carnot_because(reason, size, "indices of %s",
-                          carnot_dtype_name(problem->inputs[1].format.dtype));
-  for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  return NULL;
+  const char* why = carnot_cpu_moves_by_index(problem, reason, size);
+  return why || problem->inputs[0].rank >= 1 ? why : "the input is a scalar";
 }
 
 // MOVES: it is none of these.

@@ -7,26 +7,12 @@
 #include "backend/cpu/common/cpu.h"
 #include "ops/indices.h"
 
-static const char* nd_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = carnot_cpu_single(problem, problem->tactic->anchor);
-  for (uint32_t i = 0; !why && i < problem->input_count; i++)
-    why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
-  if (why) return why;
-  if (!carnot_cpu_is_index(problem->inputs[1].format.dtype))
-    return carnot_because(reason, size, "indices of %s",
-                          carnot_dtype_name(problem->inputs[1].format.dtype));
-  for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  return NULL;
-}
-
 static bool is_reduced(const carnot_plan_node* node) {
   return !carnot_attr_is(carnot_op_get(node->op), &node->attrs, "reduction", "none");
 }
 
 static const char* scatter_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = nd_reject(problem, reason, size);
+  const char* why = carnot_cpu_moves_by_index(problem, reason, size);
   if (why) return why;
   return is_reduced(&problem->region->nodes[0]) ? "this reduction has no kernel" : NULL;
 }
@@ -112,7 +98,7 @@ typedef struct nd_run {
 } nd_run;
 
 // Where the run of row |r| begins in the table; -1: an index is out of range.
-CARNOT_CPU_INLINE int64_t place_of(const nd_run* run, int64_t r) {
+CARNOT_CPU_INLINE int64_t offset_of(const nd_run* run, int64_t r) {
   const nd_state* s = run->s;
   int64_t position = 0;
   for (int k = 0; k < s->depth; k++) {
@@ -126,7 +112,7 @@ CARNOT_CPU_INLINE int64_t place_of(const nd_run* run, int64_t r) {
 
 CARNOT_CPU_INLINE bool gather_rows(const nd_run* run, int64_t begin, int64_t end, size_t bytes) {
   for (int64_t r = begin; r < end; r++) {
-    const int64_t at = place_of(run, r);
+    const int64_t at = offset_of(run, r);
     if (at < 0) return false;
     memcpy(run->list + (size_t)r * bytes, run->table + at, bytes);
   }
@@ -149,7 +135,7 @@ static void scatter_part(void* argument, int64_t part) {
   const nd_state* s = run->s;
   const int64_t begin = part * s->per_part, end = carnot_min_i64(begin + s->per_part, s->run_bytes);
   for (int64_t r = 0; r < s->rows; r++) {
-    const int64_t at = place_of(run, r);
+    const int64_t at = offset_of(run, r);
     if (at < 0) {
       atomic_store_explicit(&run->failed, true, memory_order_relaxed);
       return;
@@ -196,7 +182,7 @@ const carnot_tactic carnot_tactic_gather_nd = {.name = "cpu_gather_nd",
                                                .anchor = CARNOT_OP_GATHER_ND,
                                                .isa = CARNOT_ISA_SCALAR,
                                                .numerics = CARNOT_NUMERICS_EXACT,
-                                               .reject = nd_reject,
+                                               .reject = carnot_cpu_moves_by_index,
                                                .validate = carnot_cpu_check_single,
                                                .configure = gather_configure,
                                                .run = gather_run};

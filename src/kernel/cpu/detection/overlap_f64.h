@@ -8,7 +8,7 @@
 
 enum { CARNOT_BOX_BLOCK = 16 };
 
-// y0 <= y1 and x0 <= x1; a place without a box: y0 = x0 = infinity, y1 = x1 = -infinity, area 0.
+// y0 <= y1 and x0 <= x1; a lane without a box: y0 = x0 = infinity, y1 = x1 = -infinity, area 0.
 typedef struct carnot_box_block {
   _Alignas(64) double y0[CARNOT_BOX_BLOCK];
   double x0[CARNOT_BOX_BLOCK], y1[CARNOT_BOX_BLOCK], x1[CARNOT_BOX_BLOCK], area[CARNOT_BOX_BLOCK];
