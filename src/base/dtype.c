@@ -210,6 +210,34 @@ void carnot_load_block_i64(carnot_dtype dtype, const void* data, size_t start, i
     default: EACH(out[i] = carnot_load_i64(dtype, data, index));
   }
 }
+
+// Sixteen numbers as float16 at a time by integers, where all are zero or normal float16.
+static void store_halves(uint16_t* out, const float* in, size_t count) {
+  enum { kBlock = 16 };
+  const int32_t least = 0x38800000, most = 0x477ff000;  // bits of 2^-14 and of 65520
+  size_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    int32_t bits[kBlock], others = 0;
+    memcpy(bits, in + i, sizeof(bits));
+    for (int k = 0; k < kBlock; k++) {
+      const int32_t rest = bits[k] & 0x7fffffff;
+      others |= ((rest < least) | (rest >= most)) & (rest != 0);
+    }
+    if (others) {
+      for (int k = 0; k < kBlock; k++)
+        out[i + (size_t)k] = carnot_half_from_float(in[i + (size_t)k]);
+      continue;
+    }
+    for (int k = 0; k < kBlock; k++) {
+      const int32_t rest = bits[k] & 0x7fffffff,
+                    rounded = rest + 0xfff + (rest >> 13 & 1) - 0x38000000;
+      const int32_t sign = bits[k] >> 16 & 0x8000;
+      out[i + (size_t)k] = (uint16_t)(sign | (rest ? rounded >> 13 : 0));
+    }
+  }
+  for (; i < count; i++) out[i] = carnot_half_from_float(in[i]);
+}
+
 void carnot_store_block_f32(carnot_dtype dtype, void* data, size_t start, int64_t step,
                             size_t count, const float* in) {
   switch (dtype) {
@@ -219,7 +247,12 @@ void carnot_store_block_f32(carnot_dtype dtype, void* data, size_t start, int64_
         return;
       }
       EACH(STORE(float) in[i]);
-    case CARNOT_DTYPE_F16: EACH(STORE(uint16_t) carnot_half_from_float(in[i]));
+    case CARNOT_DTYPE_F16:
+      if (step == 1) {
+        store_halves((uint16_t*)data + start, in, count);
+        return;
+      }
+      EACH(STORE(uint16_t) carnot_half_from_float(in[i]));
     case CARNOT_DTYPE_BF16: EACH(STORE(uint16_t) carnot_bfloat_from_float(in[i]));
     default: EACH(carnot_store_f64(dtype, data, index, (double)in[i]));
   }

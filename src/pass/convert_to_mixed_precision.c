@@ -5,6 +5,9 @@
 // Kernels accumulate in FP32. Inputs and results of the network keep their types, as do layers for
 // which FP32 was requested, constants that FP16 cannot hold, and contractions of quantized operands
 // that a kernel computes in integers. Those of FP8 operands get results in half precision.
+#include <math.h>
+#include <string.h>
+
 #include "pass/cast_cache.h"
 #include "pass/quantized_region.h"
 
@@ -22,19 +25,33 @@ static bool is_narrowed(const carnot_node* node, int i) {
   return is_f32(node->inputs[i]) && (node->op != CARNOT_OP_RESIZE || i == 0);
 }
 
+// Whether one of the |count| finite numbers exceeds the largest float16.
+static bool exceeds_f16(const float* x, size_t count) {
+  enum { kBlock = 4096 };
+  const int32_t largest_f16 = 0x477fe000, largest_f32 = 0x7f7fffff;  // bits of 65504 and FLT_MAX
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = count - begin < kBlock ? count : begin + kBlock;
+    int32_t found = 0;
+    for (size_t i = begin; i < end; i++) {
+      int32_t bits;
+      memcpy(&bits, x + i, sizeof(bits));
+      bits &= 0x7fffffff;
+      found |= (bits > largest_f16) & (bits <= largest_f32);
+    }
+    if (found) return true;
+  }
+  return false;
+}
+
 // The numbers of a constant as float16: none becomes infinite, and no single one vanishes.
 static bool survives(const narrower* n, const carnot_value* value, carnot_dtype to) {
   const carnot_tensor* t = value->constant ? &value->constant->tensor : NULL;
   if (!t || !t->data || to != CARNOT_DTYPE_F16) return true;
-  size_t count = (size_t)carnot_tensor_count(t);
+  const size_t count = (size_t)carnot_tensor_count(t);
   if (n->options->refit && count > 1) return true;  // these numbers may change
   const float* x = t->data;
-  for (size_t i = 0; i < count; i++) {
-    float size = x[i] < 0 ? -x[i] : x[i];
-    if (size > 65504 && size <= 3.4028235e38f) return false;
-    if (count == 1 && size > 0 && size < 6.2e-5f) return false;
-  }
-  return true;
+  const float size = count == 1 ? fabsf(x[0]) : 1;
+  return !(size > 0 && size < 6.2e-5f) && !exceeds_f16(x, count);
 }
 
 // Whether |node| adds input |i|, a constant mask, to scores in front of a softmax: its numbers
@@ -170,7 +187,7 @@ static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype t
       CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
   CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
   for (int i = 0; i < node->input_count; i++) {
-    if (is_narrowed(node, i) && !survives(n, node->inputs[i], to))
+    if (is_narrowed(node, i) && adds_closing_mask(n, node, i) && !survives(n, node->inputs[i], to))
       CARNOT_TRY(narrow_mask(n, node, i, to));
     carnot_value* value = inputs[i] = node->inputs[i];
     if (!is_narrowed(node, i)) continue;
