@@ -11,8 +11,9 @@
 #include "builder/measure/timing_cache.h"
 #include "builder/select/tuning.h"
 
-// Runs that an engine is loaded for: a millisecond of loading is worth ten nanoseconds of each.
-static const uint64_t kRunsPerLoad = 100000;
+// Runs that an engine is loaded for: a millisecond of loading is worth ten nanoseconds of each, and
+// five times that beyond kShortLoadNs, so that an engine which loads for longer is clearly faster.
+static const uint64_t kRunsPerLoad = 100000, kShortLoadNs = 150000000, kLongLoadWeight = 5;
 enum { kRounds = 5, kRuns = 8, kFewRuns = 1, kLongestSeconds = 3 };
 
 // What a library is to the regions whose tactics call it.
@@ -132,15 +133,34 @@ static carnot_status* compare(const pruning* p, int source, uint64_t ns[2], bool
   return NULL;
 }
 
-static carnot_status* weigh(pruning* p, int source) {
+// What the library adds to the load of the engine: its start, and what the regions ask of it.
+static carnot_status* load_of(const pruning* p, int source, uint64_t* out_ns) {
   carnot_builder* builder = p->builder;
   const carnot_device* device = builder->config->device;
-  const char* name = carnot_tactic_source_name((carnot_tactic_source)source);
-  uint64_t ns[2], load_ns = device ? device->start_ns[source] : 0;
-  bool known;
   const uint64_t key = builder->machine.hash + (uint64_t)source;
-  CARNOT_TRY(carnot_timing_cache_get_or_insert(builder->timing_cache, key, "start", &load_ns));
-  load_ns += p->uses[source].load_ns;
+  *out_ns = device ? device->start_ns[source] : 0;
+  CARNOT_TRY(carnot_timing_cache_get_or_insert(builder->timing_cache, key, "start", out_ns));
+  *out_ns += p->uses[source].load_ns;
+  return NULL;
+}
+
+static uint64_t cost_of(uint64_t load_ns) {
+  return load_ns <= kShortLoadNs ? load_ns
+                                 : kShortLoadNs + (load_ns - kShortLoadNs) * kLongLoadWeight;
+}
+
+static carnot_status* weigh(pruning* p, int source) {
+  carnot_builder* builder = p->builder;
+  const char* name = carnot_tactic_source_name((carnot_tactic_source)source);
+  uint64_t ns[2], load_ns, others_ns = 0;
+  bool known;
+  CARNOT_TRY(load_of(p, source, &load_ns));
+  for (int other = 0; other < CARNOT_SOURCE_COUNT; other++) {
+    if (other == source || !p->uses[other].is_called || !(p->sources >> other & 1)) continue;
+    uint64_t other_ns;
+    CARNOT_TRY(load_of(p, other, &other_ns));
+    others_ns += other_ns;
+  }
   carnot_status* status = compare(p, source, ns, &known);
   if (carnot_status_code(status) == CARNOT_CANCELLED) return status;
   if (status || !known) {
@@ -150,7 +170,8 @@ static carnot_status* weigh(pruning* p, int source) {
     carnot_status_free(status);
     return NULL;
   }
-  bool pays = ns[1] > ns[0] && (ns[1] - ns[0]) * kRunsPerLoad >= load_ns;
+  bool pays = ns[1] > ns[0] &&
+              (ns[1] - ns[0]) * kRunsPerLoad >= cost_of(others_ns + load_ns) - cost_of(others_ns);
   if (!pays) p->sources &= ~(1u << source);
   carnot_builder_log(builder,
                      "%s adds %.0f ms of load time; a run takes %.2f us with it, %.2f without: %s",

@@ -189,6 +189,7 @@ typedef struct carnot_cuda {
     cudnnHandle_t handle;
     bool is_busy;
   } cudnn_handles[CARNOT_CUDA_CUDNN_HANDLES];
+  bool has_planned;                             // with cuDNN
   pthread_cond_t cudnn_changed;                 // a handle is free, a plan is made
   carnot_cuda_cudnn_job* cudnn_jobs;            // plans to make
   cudnnBackendDescriptor_t cudnn_absent;        // the device properties of an absent device

@@ -164,7 +164,8 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
                .keeps_weights = s->keeps_weights,
                .pitch = s->pitch,
                .down = s->down,
-               .across = s->across},
+               .across = s->across,
+               .tiles = s->down * s->across},
       .epilogue = carnot_cuda_int8_region_epilogue(&p->region, step, inputs)};
   CARNOT_TRY(carnot_cuda_tma_describe_bytes(cuda, &s->gemm, s->images, s->is_window, s->pitch,
                                             kRows, &params.gemm.x));

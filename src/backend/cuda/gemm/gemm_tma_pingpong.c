@@ -128,6 +128,7 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
                                                .pitch = 128,
                                                .down = s->down,
                                                .across = s->across,
+                                               .tiles = s->down * s->across,
                                                .gate = s->gate,
                                                .c = {s->c[0], s->c[1], s->c[2]}};
     CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, &s->step, tile->rows, &params.x));

@@ -272,14 +272,11 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cudnn_key* 
                                 carnot_cuda_cudnn_plan* out) {
   if (cuda->base.ordinal >= 0) {
     CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
-    uint64_t begin_ns = carnot_cuda_clock_ns();
-    bool first = handle == &cuda->cudnn_handles[0].handle && !*handle;
     if (!*handle)
       CARNOT_CHECK(cuda->cudnnCreate(handle) == CUDNN_STATUS_SUCCESS, UNSUPPORTED,
                    "cuDNN %d does not start on %s", cuda->cudnn_version, cuda->base.name);
-    if (first) cuda->base.start_ns[CARNOT_SOURCE_CUDNN] += carnot_cuda_clock_ns() - begin_ns;
   }
-  uint64_t begin_ns = carnot_cuda_thread_ns();
+  const uint64_t begin_ns = carnot_cuda_thread_ns();
   carnot_cuda_cudnn_graph g = {.cuda = cuda, .handle = *handle};
   cudnnBackendDescriptor_t ops = carnot_cuda_cudnn_operations(&g, key);
   if (g.status == CUDNN_STATUS_SUCCESS && !restore(&g, ops, key, engine, out) &&
@@ -311,10 +308,15 @@ static carnot_status* make_kept(carnot_cuda* cuda, const carnot_cuda_cudnn_key* 
   if (cuda->base.ordinal < 0 && !cuda->cudnn_absent) CARNOT_TRY(describe_absent(cuda));
   plan->state = CARNOT_CUDA_CUDNN_IN_WORK;
   plan->handle = take_handle(cuda);
+  // The library opens its engines for the first plan, whichever that is.
+  const bool is_first = !cuda->has_planned;
+  cuda->has_planned = true;
+  const uint64_t begin_ns = carnot_cuda_thread_ns();
   pthread_mutex_unlock(&cuda->mutex);
   carnot_status* status =
       make_plan(cuda, key, engine, &cuda->cudnn_handles[plan->handle].handle, plan);
   pthread_mutex_lock(&cuda->mutex);
+  if (is_first) cuda->base.start_ns[CARNOT_SOURCE_CUDNN] += carnot_cuda_thread_ns() - begin_ns;
   cuda->cudnn_handles[plan->handle].is_busy = false;
   plan->state = status ? CARNOT_CUDA_CUDNN_UNMADE : CARNOT_CUDA_CUDNN_MADE;
   pthread_cond_broadcast(&cuda->cudnn_changed);

@@ -43,7 +43,7 @@ struct gemm_pingpong {
   u32 kept, kept_full;                           // weights that stay
   u32 residuals, residual_full, residual_empty;  // slots of residual tiles
   bool has_residual = false;
-  int stage_bytes, steps, tiles;
+  int stage_bytes, steps;
   int order;  // of the tile at hand among the block's
   SUM sums[2][BN / 8][4];
 
@@ -71,7 +71,7 @@ struct gemm_pingpong {
   DEVICE_ONLY void start() {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * CARNOT_CUDA_GEMM_TMA_STAGES + 1 + 2 * SLOTS];
-    steps = p.taps * p.chunks, tiles = p.down * p.across;
+    steps = p.taps * p.chunks;
     stage_bytes = (keeps_weights() ? BM : BM + BN) * pitch();
     base = (shared_address(memory) + 1023) & ~1023u;
     kept = base + p.stages * stage_bytes;
@@ -117,7 +117,7 @@ struct gemm_pingpong {
     u32 parity = 1;
     order = 0;
 #pragma unroll 1
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, order++) {
+    for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x, order++) {
       place at = find(tile);
       next.aim(at.m, 0);
       if constexpr (SLOT)
@@ -216,14 +216,14 @@ struct gemm_pingpong {
     else
       wait_for_previous();
 #pragma unroll 1
-    while (tile < tiles || rehearse) {
+    while (tile < p.tiles || rehearse) {
       int last = -1;
       if (!rehearse) {
         asm volatile("bar.sync %0, 256;" ::"r"(1 + side) : "memory");
         if (keeps_weights() && order == side) barrier_wait(kept_full, 0);
         last = multiply();
         // The other group begins while the last step is multiplied.
-        if (tile + (int)gridDim.x < tiles)
+        if (tile + (int)gridDim.x < p.tiles)
           asm volatile("bar.arrive %0, 256;" ::"r"(2 - side) : "memory");
       }
       aim(find(tile));
