@@ -15,6 +15,7 @@ static const double kMostMultiplications = 1e10;
 typedef struct pingpong_config {
   int rows, columns;
   carnot_cuda_kernel_id kernels[CARNOT_CUDA_TILE_TYPES];
+  carnot_cuda_kernel_id pitched[2];  // of 16-bit operands, where rows of results are apart
 } pingpong_config;
 
 typedef struct pingpong_state {
@@ -103,7 +104,9 @@ static carnot_status* pingpong_shape(const carnot_step_view* step, const carnot_
   s->shared_bytes = (size_t)(1024 + s->stages * stage);
   s->grid[0] = carnot_min_i64(down * across, cuda->base.multiprocessor_count);
   s->grid[1] = s->grid[2] = 1;
-  CARNOT_TRY(carnot_cuda_kernel(cuda, tile->kernels[s->step.types], &s->function));
+  const bool is_pitched = p->pitch != p->filters && s->step.types <= CARNOT_CUDA_TILE_BF16;
+  const carnot_cuda_kernel_id* kernels = is_pitched ? tile->pitched : tile->kernels;
+  CARNOT_TRY(carnot_cuda_kernel(cuda, kernels[s->step.types], &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      kMostShared));
@@ -140,12 +143,16 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define PINGPONG_TACTIC(width)                                                               \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                              \
-      pingpong, gemm_tma_pingpong, "cuda_gemm_tma_pingpong", 128, width, .rows = 128,        \
-      .columns = width,                                                                      \
-      .kernels = {                                                                           \
-          [CARNOT_CUDA_TILE_F16] = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16,   \
-          [CARNOT_CUDA_TILE_BF16] = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16, \
-          CARNOT_CUDA_TILE_FP8_KERNELS(gemm_fp8_pingpong_128x##width)})
+#define PINGPONG_TACTIC(width)                                                                     \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                                    \
+      pingpong, gemm_tma_pingpong, "cuda_gemm_tma_pingpong", 128, width, .rows = 128,              \
+      .columns = width,                                                                            \
+      .kernels = {[CARNOT_CUDA_TILE_F16] = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16, \
+                  [CARNOT_CUDA_TILE_BF16] =                                                        \
+                      CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16,                     \
+                  CARNOT_CUDA_TILE_FP8_KERNELS(gemm_fp8_pingpong_128x##width)},                    \
+      .pitched = {                                                                                 \
+          [CARNOT_CUDA_TILE_F16] = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_pitched_128x##width##_f16, \
+          [CARNOT_CUDA_TILE_BF16] =                                                                \
+              CARNOT_CUDA_KERNEL_gemm_tma_pingpong_pitched_128x##width##_bf16})
 CARNOT_CUDA_GEMM_PINGPONG_SIZES(PINGPONG_TACTIC)

@@ -178,9 +178,12 @@ struct gemm_pingpong {
   }
 
   // Of each 32 columns a lane has vectors of eight columns in four rows.
+  i64 first;            // the first vector, of rows that are next to one another
   int rows, n, pieces;  // rows and vectors from the first to the ends; vectors of a row
   DEVICE_ONLY int below(int i) { return i % 2 * 8 + i / 2 * 64; }
   DEVICE_ONLY bool has(int i, int g) { return below(i) < rows && g * 4 < n; }
+  // The lane's vector of eight columns in a matrix whose rows are next to one another.
+  DEVICE_ONLY i64 vector_at(int i, int g) { return first + (below(i) * pieces + g * 4); }
   // The lane's vector V of eight columns in a matrix whose rows are |pitch| columns apart. The row
   // is computed here, registers are few; an address is one multiplication.
   template <class V>
@@ -189,9 +192,10 @@ struct gemm_pingpong {
     return (V*)((char*)matrix + (i64)row * (pitch * (int)sizeof(V) / 8)) + (pieces - n + g * 4);
   }
   DEVICE_ONLY void aim(place at) {
-    int lane = threadIdx.x % 32, row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;
-    pieces = p.gemm.filters / 8;
-    rows = (int)p.gemm.rows - row, n = pieces - at.n / 8 - lane % 4;
+    int lane = threadIdx.x % 32, column = at.n / 8 + lane % 4;
+    i64 row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;
+    pieces = p.gemm.filters / 8, first = row * pieces + column;
+    rows = (int)(p.gemm.rows - row), n = pieces - column;
   }
   DEVICE_ONLY SUM& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];

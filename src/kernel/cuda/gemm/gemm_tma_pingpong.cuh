@@ -34,10 +34,11 @@ DEVICE void gate8(f32* v, const f32* c) {
   for (int k = 0; k < 8; k++) v[k] *= z[k];
 }
 
-template <class T, int BN>
-struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
-  typedef gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> base_type;
-  using base_type::has, base_type::release, base_type::sum;
+// PITCHED: the rows of results are not next to one another.
+template <class T, int BN, bool PITCHED>
+struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f32, BN> {
+  typedef gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f32, BN> base_type;
+  using base_type::has, base_type::release, base_type::sum, base_type::vector_at;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
 
   DEVICE_ONLY gemm_tma_pingpong(const carnot_cuda_gemm_pingpong_params& params)
@@ -45,6 +46,14 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
 
   DEVICE_ONLY void fetch_filters_of(u32 to, int step, int column, u32 barrier) {
     fetch_filters(to, &p.w, step * STAGE_DEPTH, column, barrier);
+  }
+
+  // The lane's eight columns in a matrix whose rows are |pitch| columns apart.
+  DEVICE_ONLY half8* vector(const void* matrix, int pitch, int i, int g) {
+    if constexpr (PITCHED)
+      return this->template vector_of<half8>(matrix, pitch, i, g);
+    else
+      return (half8*)matrix + vector_at(i, g);
   }
 
   // Bias and residual of 32 columns; a gated activation has no residual before it.
@@ -58,8 +67,7 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
     if (!GATE && p.gemm.residual)
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (has(i, g))
-          r.residual[i] = *this->template vector_of<half8>(p.gemm.residual, p.gemm.filters, i, g);
+        if (has(i, g)) r.residual[i] = *vector(p.gemm.residual, p.gemm.filters, i, g);
     return r;
   }
   template <bool GATE>
@@ -91,7 +99,7 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN>, T, f32, BN> {
           y.two[k] = mma<T>::pair(v[2 * k], v[2 * k + 1]);
           if (!GATE) y.two[k] = mma<T>::clamp(y.two[k], low, high);
         }
-        if (has(i, g)) *this->template vector_of<half8>(p.gemm.y, p.gemm.pitch, i, g) = y;
+        if (has(i, g)) *vector(p.gemm.y, p.gemm.pitch, i, g) = y;
       }
     }
   }
