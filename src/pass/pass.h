@@ -190,6 +190,9 @@ carnot_status* carnot_pass_roll_steps(carnot_graph* graph,
 // GEMM between transposes -> GEMM of the transposed weights (accelerator).
 carnot_status* carnot_pass_transpose_gemms(carnot_graph* graph,
                                            const carnot_pass_options* options) CARNOT_MUST_USE;
+// Heads split from channels of convolutions -> from channels that are last (processor).
+carnot_status* carnot_pass_channels_last_heads(carnot_graph* graph,
+                                               const carnot_pass_options* options) CARNOT_MUST_USE;
 // GatherElements and ScatterElements by expanded indices -> GatherND and ScatterND (processor).
 carnot_status* carnot_pass_fold_expanded_indices(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -86,6 +86,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_fuse_qkv_projections, false, false},
     {"fuse_packed_rotary", "rotates the heads of a packed projection by one kernel",
      carnot_pass_fuse_packed_rotary, false, false},
+    {"channels_last_heads", "splits heads from channels that are last",
+     carnot_pass_channels_last_heads, false, false},
     {"fuse_attention", "recognises scaled dot-product attention", carnot_pass_fuse_attention, false,
      false},
     {"fuse_cached_attention", "fuses Attention with cache, rotary embedding and heads",
