@@ -107,6 +107,20 @@ static void draw_and_note(carnot_executor* executor, int index) {
   span->end_ns = now_ns();
 }
 
+// Runs often follow one another at once, and a thread that sleeps takes tens of microseconds to
+// wake: true where a run begins soon.
+static bool spin_for_run(const carnot_executor* executor) {
+  enum { kSpinNs = 50000, kLooksPerClock = 32 };
+  const uint64_t end = now_ns() + kSpinNs;
+  do
+    for (int i = 0; i < kLooksPerClock; i++) {
+      if (atomic_load_explicit(&executor->in_run, memory_order_acquire)) return true;
+      relax();
+    }
+  while (now_ns() < end);
+  return false;
+}
+
 // Waits for an open step other than |seen|; false when the executor stops.
 static bool await_step(carnot_executor* executor, unsigned seen, unsigned* out_epoch) {
   for (;;) {
@@ -119,6 +133,7 @@ static bool await_step(carnot_executor* executor, unsigned seen, unsigned* out_e
       relax();
       continue;
     }
+    if (spin_for_run(executor)) continue;
     pthread_mutex_lock(&executor->mutex);
     while (!executor->stop && !atomic_load(&executor->in_run))
       pthread_cond_wait(&executor->wake, &executor->mutex);
