@@ -17,11 +17,6 @@ static bool has_rank(const carnot_value* value, int rank) {
   return carnot_is_ranked(value) && value->type.rank == rank;
 }
 
-static carnot_node* sole_producer(const carnot_value* value, const carnot_node* reader) {
-  carnot_node* node = value->producer;
-  return node && node->block == reader->block && carnot_only_user(value) == reader ? node : NULL;
-}
-
 // |split| is [b,h,d,l] of |whole| [b,c,l], h and d known.
 static bool splits_channels(const carnot_type* whole, const carnot_type* split) {
   const carnot_sym h = split->dims[1], d = split->dims[2], c = whole->dims[1];
@@ -37,41 +32,27 @@ static bool is_view(const carnot_node* node) {
 // The reshape of a convolution's result that operand |input| of |matmul| comes from, behind at most
 // one transpose.
 static carnot_node* find_split(const carnot_node* matmul, int input) {
-  const carnot_node* reader = matmul;
-  carnot_node* node = sole_producer(matmul->inputs[input], reader);
-  if (node && node->op == CARNOT_OP_TRANSPOSE) {
-    reader = node;
-    node = sole_producer(node->inputs[0], reader);
-  }
+  carnot_node* node = carnot_only_producer(matmul->inputs[input]);
+  if (node && node->op == CARNOT_OP_TRANSPOSE) node = carnot_only_producer(node->inputs[0]);
   if (!is_view(node) || !has_rank(node->outputs[0], 4) || !has_rank(node->inputs[0], 3) ||
       !splits_channels(&node->inputs[0]->type, &node->outputs[0]->type))
     return NULL;
-  const carnot_node* conv = sole_producer(node->inputs[0], node);
+  const carnot_node* conv = carnot_only_producer(node->inputs[0]);
   return conv && conv->op == CARNOT_OP_CONV ? node : NULL;
 }
 
 // The MatMul of q and k, behind scales and masks of the scores.
-static carnot_node* scores_of(carnot_node* softmax) {
-  const carnot_node* reader = softmax;
-  carnot_node* node = sole_producer(softmax->inputs[0], reader);
-  for (int i = 0; i < kMostScores && node && node->op == CARNOT_OP_BINARY; i++) {
-    reader = node;
-    node = sole_producer(node->inputs[0], reader);
-  }
+static carnot_node* scores_of(const carnot_node* softmax) {
+  carnot_node* node = carnot_only_producer(softmax->inputs[0]);
+  for (int i = 0; i < kMostScores && node && node->op == CARNOT_OP_BINARY; i++)
+    node = carnot_only_producer(node->inputs[0]);
   return node && node->op == CARNOT_OP_MATMUL ? node : NULL;
 }
 
-static bool has_perm(const carnot_node* node, const int64_t want[4]) {
-  size_t count;
-  const int64_t* perm = carnot_attr_ints(&node->attrs, "perm", &count);
-  return perm && count == 4 && memcmp(perm, want, 4 * sizeof(*perm)) == 0;
-}
-
 static bool find(carnot_node* softmax, heads* out) {
-  static const int64_t kSwap[4] = {0, 1, 3, 2};
   if (!has_rank(softmax->outputs[0], 4)) return false;
   carnot_node *scores = scores_of(softmax), *values = carnot_only_user(softmax->outputs[0]);
-  if (!scores || !values || values->op != CARNOT_OP_MATMUL || values->block != softmax->block ||
+  if (!scores || !values || values->op != CARNOT_OP_MATMUL ||
       values->inputs[0] != softmax->outputs[0])
     return false;
   *out = (heads){.splits = {find_split(scores, 0), find_split(scores, 1), find_split(values, 1)},
@@ -79,12 +60,10 @@ static bool find(carnot_node* softmax, heads* out) {
   for (int i = 0; i < kOperands; i++)
     if (!out->splits[i]) return false;
   const carnot_node* turn = carnot_only_user(values->outputs[0]);
-  if (!turn || turn->block != values->block || turn->op != CARNOT_OP_TRANSPOSE ||
-      !has_perm(turn, kSwap))
-    return false;
+  if (!carnot_swaps_last(turn)) return false;
   out->join = carnot_only_user(turn->outputs[0]);
-  return out->join && out->join->block == values->block && is_view(out->join) &&
-         out->join->inputs[0] == turn->outputs[0] && has_rank(out->join->outputs[0], 3) &&
+  return is_view(out->join) && out->join->inputs[0] == turn->outputs[0] &&
+         has_rank(out->join->outputs[0], 3) &&
          splits_channels(&out->join->outputs[0]->type, &turn->outputs[0]->type);
 }
 
