@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/executor.h"
 #include "base/processors.h"
 
@@ -97,12 +98,11 @@ static void read_part(void* arg, int64_t part) {
 static carnot_status* read_all(int file, const char* path, const carnot_mapping* mapping) {
   reading r = {.file = file, .path = path, .to = (char*)mapping->data, .size = mapping->size};
   const int64_t parts = (int64_t)((r.size + kPartBytes - 1) / kPartBytes);
-  int threads =
-      parts / kPartsPerThread < kMostThreads ? (int)(parts / kPartsPerThread) : kMostThreads;
-  if (threads > carnot_usable_processors()) threads = carnot_usable_processors();
+  int64_t threads = carnot_min_i64(parts / kPartsPerThread, kMostThreads);
+  if (threads > 1) threads = carnot_min_i64(threads, carnot_usable_processors());
   carnot_executor* executor = NULL;
   // Without threads the caller reads alone.
-  if (threads > 1) carnot_status_free(carnot_executor_create(threads, &executor));
+  if (threads > 1) carnot_status_free(carnot_executor_create((int)threads, &executor));
   pthread_mutex_init(&r.mutex, NULL);
   const bool is_shared = executor && carnot_executor_begin(executor);
   carnot_executor_parallel(is_shared ? executor : NULL, parts, read_part, &r);

@@ -101,7 +101,7 @@ static void cast_part(void* arg, int64_t part) {
         carnot_store_f64(CARNOT_DTYPE_I64, chunk.i, i, carnot_load_f64(from, run->x->data, at + i));
       }
       carnot_store_block_i64(to, run->y->data, at, 1, n, chunk.i);
-    } else if (from == CARNOT_DTYPE_F32 && to_float) {
+    } else if (from == CARNOT_DTYPE_F32 && carnot_dtype_is_half(to)) {
       carnot_store_block_f32(to, run->y->data, at, 1, n, (const float*)run->x->data + at);
     } else if (from_float || to_float) {
       carnot_load_block_f64(from, run->x->data, at, 1, n, chunk.f);

@@ -67,15 +67,6 @@ static bool find(carnot_node* softmax, heads* out) {
          splits_channels(&out->join->outputs[0]->type, &turn->outputs[0]->type);
 }
 
-static carnot_status* replace(carnot_node* node, carnot_value* made, const carnot_emitter* e) {
-  CARNOT_TRY(e->status);
-  carnot_node_absorb(made->producer, node);
-  carnot_value_keep_range(made, node->outputs[0]);
-  made->name = node->outputs[0]->name;
-  carnot_value_replace(node->outputs[0], made);
-  return NULL;
-}
-
 static const int64_t kLast3[3] = {0, 2, 1};
 
 static carnot_status* rewrite_split(carnot_node* split) {
@@ -85,7 +76,7 @@ static carnot_status* rewrite_split(carnot_node* split) {
   carnot_emitter e = {.at = split, .name = split->name};
   carnot_value* x = carnot_emit_transpose(&e, split->inputs[0], kLast3, 3);
   x = carnot_emit_reshape(&e, x, dims, 4);
-  return replace(split, carnot_emit_transpose(&e, x, kBack, 4), &e);
+  return carnot_emit_replace(&e, split, carnot_emit_transpose(&e, x, kBack, 4));
 }
 
 static carnot_status* rewrite_join(const heads* h) {
@@ -94,7 +85,7 @@ static carnot_status* rewrite_join(const heads* h) {
   carnot_emitter e = {.at = h->join, .name = h->join->name};
   carnot_value* x = carnot_emit_transpose(&e, h->values->outputs[0], kHeadsBehind, 4);
   x = carnot_emit_reshape(&e, x, dims, 3);
-  return replace(h->join, carnot_emit_transpose(&e, x, kLast3, 3), &e);
+  return carnot_emit_replace(&e, h->join, carnot_emit_transpose(&e, x, kLast3, 3));
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {

@@ -82,3 +82,13 @@ carnot_value* carnot_emit_concat(carnot_emitter* e, int64_t axis, carnot_value* 
   carnot_attrs_set_int(&attrs, arena_of(e), "axis", axis);
   return carnot_emit(e, CARNOT_OP_CONCAT, &attrs, parts, count);
 }
+
+carnot_status* carnot_emit_replace(const carnot_emitter* e, carnot_node* node, carnot_value* made) {
+  CARNOT_TRY(e->status);
+  made->producer->precision = node->precision;
+  carnot_node_absorb(made->producer, node);
+  carnot_value_keep_range(made, node->outputs[0]);
+  made->name = node->outputs[0]->name;
+  carnot_value_replace(node->outputs[0], made);
+  return NULL;
+}

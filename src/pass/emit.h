@@ -36,4 +36,8 @@ carnot_value* carnot_emit_squeeze(carnot_emitter* e, carnot_value* x, int64_t ax
 carnot_value* carnot_emit_concat(carnot_emitter* e, int64_t axis, carnot_value* const* parts,
                                  int count);
 
+// |made| takes the readers, name, range, precision and origin of the only result of |node|.
+carnot_status* carnot_emit_replace(const carnot_emitter* e, carnot_node* node,
+                                   carnot_value* made) CARNOT_MUST_USE;
+
 #endif  // CARNOT_PASS_EMIT_H_

@@ -52,13 +52,7 @@ static carnot_status* fold(carnot_node* node, const expanded* from) {
   if (gathers) carnot_attrs_set_int(&attrs, &node->block->graph->arena, "batch_dims", from->axis);
   carnot_value* made = carnot_emit(&e, gathers ? CARNOT_OP_GATHER_ND : CARNOT_OP_SCATTER_ND, &attrs,
                                    inputs, gathers ? 2 : 3);
-  CARNOT_TRY(e.status);
-  made->producer->precision = node->precision;
-  carnot_node_absorb(made->producer, node);
-  carnot_value_keep_range(made, node->outputs[0]);
-  made->name = node->outputs[0]->name;
-  carnot_value_replace(node->outputs[0], made);
-  return NULL;
+  return carnot_emit_replace(&e, node, made);
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {

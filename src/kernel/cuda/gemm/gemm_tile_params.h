@@ -81,7 +81,8 @@ typedef struct carnot_cuda_gemm_pingpong_params {
   int stages;
   int keeps_weights;  // one column of tiles: its weights stay in shared memory, behind the stages
   int pitch;          // bytes of a box and of a row of a stage: 128, of bytes 64 too
-  int down, across, tiles;  // tiles of a column, of a row, of all
+  int down, across;   // tiles
+  int tiles;          // of all: as a product in the kernel it was spilled
   int gate;
   float c[3];
 } carnot_cuda_gemm_pingpong_params;
