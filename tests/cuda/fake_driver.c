@@ -217,6 +217,7 @@ EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdate
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphGetNodes(CUgraph g, CUgraphNode* nodes, size_t* n) {
+  if (nodes && !*n) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; nodes && i < g->count; i++) nodes[i] = (CUgraphNode)(void*)&g->nodes[i];
   return *n = g->count, CUDA_SUCCESS;
 }
@@ -231,7 +232,8 @@ EXPORT CUresult cuGraphKernelNodeGetAttribute(CUgraphNode n, CUkernelNodeAttrID 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
 EXPORT CUresult cuGraphGetEdges_v2(CUgraph g, CUgraphNode* a, CUgraphNode* b, CUgraphEdgeData* e,
                                    size_t* n) {
-  return (void)g, (void)a, (void)b, (void)e, *n = 0, CUDA_SUCCESS;
+  if (a && !*n) return CUDA_ERROR_INVALID_VALUE;
+  return (void)g, (void)b, (void)e, *n = 0, CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphAddDependencies_v2(CUgraph g, const CUgraphNode* a, const CUgraphNode* b,
                                           const CUgraphEdgeData* e, size_t n) {

@@ -29,8 +29,9 @@ carnot_status* carnot_cuda_capture_begin(carnot_stream* stream) {
 static carnot_status* hash_clusters(carnot_cuda* cuda, CUgraph graph, uint64_t* hash) {
   size_t count = 0;
   CARNOT_CUDA_TRY(cuda, cuGraphGetNodes(graph, NULL, &count));
+  if (!count) return NULL;
   void* memory;
-  CARNOT_TRY(carnot_calloc(count + 1, sizeof(CUgraphNode), "nodes of a graph", &memory));
+  CARNOT_TRY(carnot_calloc(count, sizeof(CUgraphNode), "nodes of a graph", &memory));
   CUgraphNode* nodes = memory;
   carnot_status* status =
       carnot_cuda_check(cuda, cuda->cuGraphGetNodes(graph, nodes, &count), "cuGraphGetNodes");
@@ -55,12 +56,14 @@ typedef struct edge_list {
   size_t count;
 } edge_list;
 
-// |from| is the caller's memory.
+// |from| is the caller's memory; NULL without edges, since the driver refuses arrays of no
+// elements.
 static carnot_status* edges_of(carnot_cuda* cuda, CUgraph graph, edge_list* out) {
   *out = (edge_list){.from = NULL};
   CARNOT_CUDA_TRY(cuda, cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &out->count));
+  if (!out->count) return NULL;
   void* memory;
-  CARNOT_TRY(carnot_calloc(out->count + 1, 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData),
+  CARNOT_TRY(carnot_calloc(out->count, 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData),
                            "edges of a graph", &memory));
   out->from = memory, out->to = out->from + out->count;
   out->edges = (CUgraphEdgeData*)(out->to + out->count);
