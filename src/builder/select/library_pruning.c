@@ -12,8 +12,8 @@
 #include "builder/select/tuning.h"
 
 // Runs that an engine is loaded for: a millisecond of loading is worth ten nanoseconds of each, and
-// five times that beyond kShortLoadNs, so that an engine which loads for longer is clearly faster.
-static const uint64_t kRunsPerLoad = 100000, kShortLoadNs = 150000000, kLongLoadWeight = 5;
+// ten times that beyond kShortLoadNs, so that an engine which loads for longer is clearly faster.
+static const uint64_t kRunsPerLoad = 100000, kShortLoadNs = 150000000, kLongLoadWeight = 10;
 enum { kRounds = 5, kRuns = 8, kFewRuns = 1, kLongestSeconds = 3 };
 
 // What a library is to the regions whose tactics call it.
