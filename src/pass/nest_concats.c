@@ -47,14 +47,7 @@ static carnot_status* nest(carnot_node* node, carnot_node* beginning) {
   CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
   parts[0] = beginning->outputs[0];
   memcpy(parts + 1, node->inputs + beginning->input_count, (size_t)rest * sizeof(*parts));
-  carnot_value* made = carnot_emit_concat(&e, axis_of(node), parts, rest + 1);
-  CARNOT_TRY(e.status);
-  made->producer->precision = node->precision;
-  carnot_absorb_pattern(made->producer, node);
-  carnot_value_keep_range(made, node->outputs[0]);
-  made->name = node->outputs[0]->name;
-  carnot_value_replace(node->outputs[0], made);
-  return NULL;
+  return carnot_emit_replace(&e, node, carnot_emit_concat(&e, axis_of(node), parts, rest + 1));
 }
 
 // From the last to the first: the operands of the longer ones are compared before they change.

@@ -82,7 +82,7 @@ typedef struct carnot_cuda_gemm_pingpong_params {
   int keeps_weights;  // one column of tiles: its weights stay in shared memory, behind the stages
   int pitch;          // bytes of a box and of a row of a stage: 128, of bytes 64 too
   int down, across;   // tiles
-  int tiles;          // of all: as a product in the kernel it was spilled
+  int tiles;          // down * across; a kernel that multiplied them spilled the result
   int gate;
   float c[3];
 } carnot_cuda_gemm_pingpong_params;
