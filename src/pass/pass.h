@@ -208,6 +208,10 @@ carnot_status* carnot_pass_merge_convolutions(carnot_graph* graph,
 // Leaves out taps of convolutions that read nothing but padding.
 carnot_status* carnot_pass_trim_convolutions(carnot_graph* graph,
                                              const carnot_pass_options* options) CARNOT_MUST_USE;
+// Channels between convolutions become multiples of eight where half precision may be chosen
+// (accelerator).
+carnot_status* carnot_pass_pad_channels(carnot_graph* graph,
+                                        const carnot_pass_options* options) CARNOT_MUST_USE;
 // Chains of copies of one tensor's elements -> one gather (accelerator).
 carnot_status* carnot_pass_fuse_rearrangements(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;
