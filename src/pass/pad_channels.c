@@ -117,17 +117,13 @@ static bool keeps_finite(carnot_fn fn) {
   }
 }
 
-static int64_t group_of(const carnot_node* conv) {
-  return carnot_attr_int(carnot_node_row(conv), &conv->attrs, "group");
-}
-
 // A convolution with constant weights whose operands' channels can change.
 static bool is_paddable_conv(const carnot_node* node, bool* is_depthwise) {
   if (node->op != CARNOT_OP_CONV || !node->inputs[1]->constant ||
       (node->input_count > 2 && node->inputs[2] && !node->inputs[2]->constant) ||
       !has_channels(node->inputs[0]) || !has_channels(node->outputs[0]))
     return false;
-  const int64_t group = group_of(node);
+  const int64_t group = carnot_attr_int(carnot_node_row(node), &node->attrs, "group");
   *is_depthwise = group > 1 && carnot_sym_is(node->inputs[0]->type.dims[kChannelAxis], group) &&
                   carnot_sym_is(node->outputs[0]->type.dims[kChannelAxis], group);
   return group == 1 || *is_depthwise;
@@ -301,13 +297,15 @@ static carnot_value* emit_padded(carnot_emitter* e, const channel_class* c, carn
   int count = 0;
   for (int64_t begin = 0, k = 1; k <= c->channels && segments; k++) {
     if (!c->cuts[k]) continue;
-    int64_t widths[2 * CARNOT_MAX_RANK] = {0};
     carnot_value* segment =
         begin || k < c->channels ? carnot_emit_slice(e, value, axis, begin, k) : value;
-    widths[rank + axis] = carnot_ceildiv(k - begin, kMultiple) * kMultiple - (k - begin);
-    carnot_value* inputs[2] = {segment, carnot_emit_ints(e, widths, 2 * rank)};
-    segments[count++] =
-        widths[rank + axis] ? carnot_emit(e, CARNOT_OP_PAD, NULL, inputs, 2) : segment;
+    int64_t widths[2 * CARNOT_MAX_RANK] = {0}, size = k - begin;
+    widths[rank + axis] = carnot_ceildiv(size, kMultiple) * kMultiple - size;
+    if (widths[rank + axis]) {
+      carnot_value* inputs[2] = {segment, carnot_emit_ints(e, widths, 2 * rank)};
+      segment = carnot_emit(e, CARNOT_OP_PAD, NULL, inputs, 2);
+    }
+    segments[count++] = segment;
     begin = k;
   }
   return count == 1 ? segments[0] : carnot_emit_concat(e, axis, segments, count);
@@ -341,7 +339,7 @@ static void pad_slice(const padding* p, carnot_node* node, const channel_class* 
   carnot_node_set_input(node, 2, carnot_graph_ints(p->block, &end, 1));
 }
 
-// The Split of the padded parts, in the place of |node|.
+// Replaces |node| by the Split of the padded parts.
 static carnot_status* pad_split(const padding* p, carnot_node* node) {
   carnot_arena* arena = &p->block->graph->arena;
   carnot_attrs attrs = {0};
