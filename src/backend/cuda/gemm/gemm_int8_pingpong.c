@@ -157,10 +157,11 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   s->gemm.x = inputs[p->region.x].data, s->gemm.y = outputs[0].data;
   carnot_cuda_gemm_int8_pingpong_params params = {
       .gemm = {.gemm = s->gemm,
-               .taps = s->taps,
                .chunks = s->chunks,
                .is_window = s->is_window,
+               .steps = s->taps * s->chunks,
                .stages = s->stages,
+               .stages_each = s->taps * s->chunks,
                .keeps_weights = s->keeps_weights,
                .pitch = s->pitch,
                .down = s->down,
@@ -175,7 +176,7 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   if (slot_of(step->tactic, p))
     CARNOT_TRY(carnot_cuda_tma_describe_byte_rows(cuda, params.epilogue.residual, s->gemm.rows,
                                                   s->gemm.filters, tile->columns, kRows,
-                                                  &params.residual));
+                                                  &params.gemm.residual));
   return carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_GEMM_PINGPONG_THREADS,
                                      kOne, s->shared_bytes, &params);
 }

@@ -123,19 +123,25 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
     static const int64_t kOne[3] = {1, 1, 1};
-    carnot_cuda_gemm_pingpong_params params = {.gemm = s->step.params,
-                                               .taps = s->step.taps,
-                                               .chunks = s->chunks,
-                                               .is_window = s->step.is_window,
-                                               .stages = s->stages,
-                                               .pitch = 128,
-                                               .down = s->down,
-                                               .across = s->across,
-                                               .tiles = s->down * s->across,
-                                               .gate = s->gate,
-                                               .c = {s->c[0], s->c[1], s->c[2]}};
+    const int steps = s->step.taps * s->chunks,
+              residual_stages = CARNOT_CUDA_GEMM_PINGPONG_RESIDUAL_STAGES(tile->columns);
+    carnot_cuda_gemm_pingpong_params params = {
+        .gemm = s->step.params,
+        .chunks = s->chunks,
+        .is_window = s->step.is_window,
+        .steps = steps,
+        .stages = s->stages,
+        .stages_each = steps + (s->step.params.residual ? residual_stages : 0),
+        .pitch = 128,
+        .down = s->down,
+        .across = s->across,
+        .tiles = s->down * s->across,
+        .gate = s->gate,
+        .c = {s->c[0], s->c[1], s->c[2]}};
     CARNOT_TRY(carnot_cuda_tma_describe_x(cuda, &s->step, tile->rows, &params.x));
     CARNOT_TRY(carnot_cuda_tma_describe_permuted_weights(cuda, &s->step, tile->columns, &params.w));
+    if (params.gemm.residual)
+      CARNOT_TRY(carnot_cuda_tma_describe_residual(cuda, &s->step, tile->rows, &params.residual));
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
                                            CARNOT_CUDA_GEMM_PINGPONG_THREADS, kOne, s->shared_bytes,
                                            &params));

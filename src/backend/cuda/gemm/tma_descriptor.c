@@ -136,6 +136,14 @@ carnot_status* carnot_cuda_tma_describe_byte_rows(carnot_cuda* cuda, const void*
   return map_rows(cuda, byte_of(depth), address, rows, columns, columns, height, out);
 }
 
+carnot_status* carnot_cuda_tma_describe_residual(carnot_cuda* cuda,
+                                                 const carnot_cuda_gemm_tile_step* t, int height,
+                                                 carnot_cuda_tma_descriptor* out) {
+  static const element kBits16 = {CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, kDepth};
+  const carnot_cuda_gemm_tile_params* p = &t->params;
+  return map_rows(cuda, kBits16, p->residual, p->rows, p->filters, p->filters, height, out);
+}
+
 carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) {

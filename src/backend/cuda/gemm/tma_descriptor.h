@@ -26,6 +26,10 @@ carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda,
 carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, const carnot_cuda_gemm_tile_step* t,
                                           int height,
                                           carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+// The residual: boxes of |height| rows by 128 bytes; filters are a multiple of 8.
+carnot_status* carnot_cuda_tma_describe_residual(carnot_cuda* cuda,
+                                                 const carnot_cuda_gemm_tile_step* t, int height,
+                                                 carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 // Boxes of |height| filters.
 carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda,
                                                 const carnot_cuda_gemm_tile_step* t, int height,

@@ -15,13 +15,11 @@ DEVICE f32 clamped(f32 v, f32 low, f32 high) {
 
 // H: type of the residual; Y: of the result.
 template <class H, class Y, int BN>
-struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> {
-  typedef gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN> base_type;
+struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN, true> {
+  typedef gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32, BN, true> base_type;
   using base_type::has, base_type::release, base_type::sum, base_type::depth;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
-  // Reads of the next 32 columns: of residuals, and of scales and biases; wide tiles lack the
-  // registers.
-  enum { EARLY = BN < 192, EARLY_CHANNELS = BN == 128 };
+  enum { EARLY = BN == 128 };  // reads of the next 32 columns: wide tiles lack the registers
 
   DEVICE_ONLY gemm_fp8_pingpong(const carnot_cuda_gemm_pingpong_params& params)
       : base_type(params) {}
@@ -30,20 +28,6 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
     fetch_filters(to, &p.w, step * depth(), column, barrier);
   }
 
-  // Residuals of 32 columns; a gated activation has none before it.
-  struct added {
-    half8 residual[4];
-  };
-  template <bool RESIDUAL>
-  DEVICE_ONLY added read(int g) {
-    added r = {};
-    if (RESIDUAL)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        if (has(i, g))
-          r.residual[i] = *this->template vector_of<half8>(p.gemm.residual, p.gemm.filters, i, g);
-    return r;
-  }
   // Scales and biases of a lane's eight columns of these.
   struct channels {
     f32 scale[8], shift[8];
@@ -57,25 +41,25 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
   }
   template <bool GATE, bool RESIDUAL>
   DEVICE_ONLY void finish_as(int last) {
-    added next = read<RESIDUAL>(0);
-    channels next_channels;
-    if (EARLY_CHANNELS) next_channels = read_channels(0);
+    channels next;
+    if (EARLY) next = read_channels(0);
     wgmma_wait<0>();
     if (last >= 0) release(last);
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
       asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
-      channels c = EARLY_CHANNELS ? next_channels : read_channels(g);
-      added mine = EARLY || !g ? next : read<RESIDUAL>(g);
-      if (EARLY_CHANNELS && g + 1 < GROUPS) next_channels = read_channels(g + 1);
-      if (EARLY && g + 1 < GROUPS) next = read<RESIDUAL>(g + 1);
+      channels c = EARLY ? next : read_channels(g);
+      if (EARLY && g + 1 < GROUPS) next = read_channels(g + 1);
+      if (RESIDUAL && g % 4 == 0) this->find_staged_residual(g / 4, last >= 0);
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         f32 v[8];
+        half8 residual;
+        if (RESIDUAL) residual = this->staged_residual(i, g);
 #pragma unroll
         for (int k = 0; k < 8; k++) {
           v[k] = fmaf(sum(i, g, k), c.scale[k], c.shift[k]);
-          if (RESIDUAL) v[k] += half8_at<H>(mine.residual[i], k);
+          if (RESIDUAL) v[k] += half8_at<H>(residual, k);
           if (!GATE) v[k] = clamped(v[k], p.gemm.low, p.gemm.high);
         }
         if (GATE) gate8(v, p.c);
@@ -84,6 +68,7 @@ struct gemm_fp8_pingpong : gemm_pingpong<gemm_fp8_pingpong<H, Y, BN>, e4m3, f32,
           store8<Y>::of(this->template vector_of<vector>(p.gemm.y, p.gemm.pitch, i, g), 0, v,
                         p.gemm.factor);
       }
+      if (RESIDUAL && (g % 4 == 3 || g + 1 == GROUPS) && last >= 0) this->release_staged_residual();
     }
   }
   DEVICE_ONLY void finish(int last) {

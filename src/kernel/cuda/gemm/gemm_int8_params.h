@@ -22,8 +22,7 @@ typedef struct carnot_cuda_gemm_int8_params {
 // CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT get the residual by TMA, boxes of a tile.
 typedef struct carnot_cuda_gemm_int8_pingpong_params {
   carnot_cuda_gemm_pingpong_params gemm;  // gate and c unused
-  carnot_cuda_tma_descriptor residual;
-  carnot_cuda_int8_epilogue epilogue;  // of another form than GENERAL
+  carnot_cuda_int8_epilogue epilogue;     // of another form than GENERAL
 } carnot_cuda_gemm_int8_pingpong_params;
 
 // The same by TMA with split-K over a cluster (gemm_tma.cuh). Weights are [filters, taps,

@@ -17,10 +17,10 @@ DEVICE void fetch_tap(u32 to, const void* map, int channel, int tap, int filter,
 }
 
 template <class X, int BN>
-struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
+struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, false, 0,
                                           CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN),
                                           CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN), true> {
-  typedef gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
+  typedef gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, false, 0,
                         CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN),
                         CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN), true>
       base_type;
@@ -44,7 +44,7 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
     fetch_tap(to, &p.w, (step - tap * p.chunks) * depth(), tap, column, barrier);
   }
   DEVICE_ONLY void fetch_residual(u32 to, int m, int column, u32 barrier) {
-    tma_load_tiled(to, &all.residual, column, m, barrier, 0, false);
+    tma_load_tiled(to, &p.residual, column, m, barrier, 0, false);
   }
   // The residual of 8 columns in the slot, whose rows of BN bytes have the swizzle of that width.
   DEVICE_ONLY byte8 staged(u32 slot, int i, int g) {

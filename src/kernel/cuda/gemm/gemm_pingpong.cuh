@@ -4,12 +4,14 @@
 // while the other runs its epilogue in registers and stores.
 //
 // With MAY_KEEP, where there is one column of tiles and its weights fit, a block loads them once
-// and keeps them. Residual tiles may be loaded ahead too, to slots behind stages and weights.
+// and keeps them. Residual tiles are loaded ahead too: with STAGED_RESIDUAL 16-bit floats take
+// stages behind the tile's operands, else they have slots behind stages and weights.
 //
 // The filters of each 32 are permuted in shared memory: filter 8 t + 2 b + e is at 8 b + 2 t + e,
 // so that a lane's accumulators of four 8-column wgmma fragments are eight adjacent filters.
 #pragma once
 
+#include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/gemm/gemm_tile_params.h"
 #include "kernel/cuda/gemm/tma.cuh"
 
@@ -28,22 +30,25 @@ DEVICE void give_registers() {
 // the stage that the tile's last wgmma reads, -1 where there is none. With |SLOT|, the bytes of a
 // residual tile, it has fetch_residual(to, m, n, barrier), and |has_residual| says whether there is
 // one. T: operand type of 1 or 2 bytes.
-template <class SELF, class T, class SUM, int BN, int PITCH = 128, int RESIDENT = 1, int SLOT = 0,
-          bool MAY_KEEP = false>
+template <class SELF, class T, class SUM, int BN, bool STAGED_RESIDUAL, int PITCH = 128,
+          int RESIDENT = 1, int SLOT = 0, bool MAY_KEEP = false>
 struct gemm_pingpong {
   enum {
     BM = CARNOT_CUDA_GEMM_PINGPONG_ROWS,
     BAND = 16,
     GROUPS = BN / 32,
     SLOTS = CARNOT_CUDA_GEMM_PINGPONG_SLOTS,
-    WARPS = 4  // of a group
+    WARPS = 4,  // of a group
+    // A staged residual: boxes of 64 columns, two of them a stage.
+    BOXES = STAGED_RESIDUAL ? (BN + 63) / 64 : 0,
+    BOX_BYTES = BM * 128
   };
   const carnot_cuda_gemm_pingpong_params& p;
   u32 base, full, empty;
   u32 kept, kept_full;                           // weights that stay
   u32 residuals, residual_full, residual_empty;  // slots of residual tiles
   bool has_residual = false;
-  int stage_bytes, steps;
+  int stage_bytes;
   int order;  // of the tile at hand among the block's
   SUM sums[2][BN / 8][4];
 
@@ -71,11 +76,10 @@ struct gemm_pingpong {
   DEVICE_ONLY void start() {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * CARNOT_CUDA_GEMM_TMA_STAGES + 1 + 2 * SLOTS];
-    steps = p.taps * p.chunks;
     stage_bytes = (keeps_weights() ? BM : BM + BN) * pitch();
     base = (shared_address(memory) + 1023) & ~1023u;
     kept = base + p.stages * stage_bytes;
-    residuals = kept + (keeps_weights() ? steps * BN * pitch() : 0);
+    residuals = kept + (keeps_weights() ? p.steps * BN * pitch() : 0);
     full = shared_address(barriers), empty = full + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
     kept_full = empty + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
     residual_full = kept_full + 8, residual_empty = residual_full + SLOTS * 8;
@@ -97,8 +101,8 @@ struct gemm_pingpong {
     if (!keeps_weights()) self().fetch_filters_of(weights_at(stage, s), s, n, full + stage * 8);
   }
   DEVICE_ONLY void fetch_kept_weights() {
-    barrier_expect(kept_full, steps * BN * pitch());
-    for (int s = 0; s < steps; s++) self().fetch_filters_of(weights_at(0, s), s, 0, kept_full);
+    barrier_expect(kept_full, p.steps * BN * pitch());
+    for (int s = 0; s < p.steps; s++) self().fetch_filters_of(weights_at(0, s), s, 0, kept_full);
   }
   DEVICE_ONLY void fetch_residual_of(place at) {
     int slot = order % SLOTS;
@@ -106,11 +110,18 @@ struct gemm_pingpong {
     barrier_expect(residual_full + slot * 8, SLOT);
     self().fetch_residual(residuals + slot * SLOT, at.m, at.n, residual_full + slot * 8);
   }
+  DEVICE_ONLY void fetch_staged_residual(int stage, int part, place at) {
+    int boxes = lo(2, BOXES - part * 2);
+    barrier_expect(full + stage * 8, boxes * BOX_BYTES);
+    for (int i = 0; i < boxes; i++)
+      tma_load_tiled(stage_at(stage) + i * BOX_BYTES, &p.residual, at.n + (part * 2 + i) * 64, at.m,
+                     full + stage * 8, 0, false);
+  }
   DEVICE_ONLY void produce() {
     tma_cursor<carnot_cuda_gemm_pingpong_params> next{p, depth()};
     asm volatile("prefetch.tensormap [%0];\nprefetch.tensormap [%1];" ::"l"(&p.w), "l"(&p.x)
                  : "memory");
-    int ahead = keeps_weights() ? 0 : lo(p.stages, steps), stage = 0;
+    int ahead = keeps_weights() ? 0 : lo(p.stages, p.steps), stage = 0;
     if (keeps_weights()) fetch_kept_weights();
     for (int s = 0; s < ahead; s++) fetch_weights(s, s, find(blockIdx.x).n);
     wait_for_previous();
@@ -123,7 +134,7 @@ struct gemm_pingpong {
       if constexpr (SLOT)
         if (has_residual) fetch_residual_of(at);
 #pragma unroll 1
-      for (int s = 0; s < steps; s++) {
+      for (int s = 0; s < p.steps; s++) {
         if (ahead)
           ahead--;
         else {
@@ -131,6 +142,12 @@ struct gemm_pingpong {
           fetch_weights(stage, s, at.n);
         }
         next.fetch_x(stage_at(stage), full + stage * 8, 0, false);
+        if (++stage == p.stages) stage = 0, parity ^= 1;
+      }
+#pragma unroll 1
+      for (int part = 0; BOXES && part < p.stages_each - p.steps; part++) {
+        barrier_wait(empty + stage * 8, parity);
+        fetch_staged_residual(stage, part, at);
         if (++stage == p.stages) stage = 0, parity ^= 1;
       }
     }
@@ -153,11 +170,11 @@ struct gemm_pingpong {
   // group where their number is known.
   template <int BYTES>
   DEVICE_ONLY int multiply_steps() {
-    int stage = order * steps, round = stage / p.stages, before = 0;
+    int stage = order * p.stages_each, round = stage / p.stages, before = 0;
     stage -= round * p.stages;
     u32 parity = round & 1;
 #pragma unroll 1
-    for (int s = 0; s < steps; s++) {
+    for (int s = 0; s < p.steps; s++) {
       u32 a = stage_at(stage);
       barrier_wait(full + stage * 8, parity);
       u64 da = wgmma_descriptor(a, BYTES), db = wgmma_descriptor(weights_at(stage, s), BYTES);
@@ -200,6 +217,31 @@ struct gemm_pingpong {
   DEVICE_ONLY SUM& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
   }
+  // Columns [128 part, 128 part + 128) of the tile's staged residual: finds their stage and waits
+  // for it where |is_tile|, reads the lane's vectors in it, and releases it when the group has
+  // read.
+  int residual_stage;
+  u32 residual_at;  // the lane's first vector in it
+  DEVICE_ONLY void find_staged_residual(int part, bool is_tile) {
+    int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+    int at = order * p.stages_each + p.steps + part, round = at / p.stages;
+    residual_stage = at - round * p.stages;
+    residual_at = stage_at(residual_stage) + row * 128 + ((lane % 4 ^ lane / 4) << 4);
+    if (is_tile) barrier_wait(full + residual_stage * 8, round & 1);
+  }
+  DEVICE_ONLY half8 staged_residual(int i, int g) {
+    half8 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.two[0]), "=r"(v.two[1]), "=r"(v.two[2]), "=r"(v.two[3])
+                 : "r"((residual_at ^ g % 2 * 64) + (g / 2 % 2 * BOX_BYTES + below(i) * 128)));
+    return v;
+  }
+  // Loads from shared memory may be under way still; TMA writes there by another proxy.
+  DEVICE_ONLY void release_staged_residual() {
+    wgmma_fence_async();
+    asm volatile("bar.sync %0, 128;" ::"r"(2 + threadIdx.x / 128) : "memory");
+    release(residual_stage);
+  }
   // The residual of the tile at hand is in its slot; and no longer needed, said by each warp.
   DEVICE_ONLY u32 residual_slot() { return residuals + order % SLOTS * SLOT; }
   DEVICE_ONLY void wait_for_residual() {
@@ -226,9 +268,12 @@ struct gemm_pingpong {
         asm volatile("bar.sync %0, 256;" ::"r"(1 + side) : "memory");
         if (keeps_weights() && order == side) barrier_wait(kept_full, 0);
         last = multiply();
-        // The other group begins while the last step is multiplied.
-        if (tile + (int)gridDim.x < p.tiles)
-          asm volatile("bar.arrive %0, 256;" ::"r"(2 - side) : "memory");
+        // The other group begins while the last step is multiplied. It waits for stages by parity,
+        // which is of no use while an earlier load to one, the residual, is under way.
+        bool is_other_next = tile + (int)gridDim.x < p.tiles;
+        for (int part = 0; BOXES && is_other_next && part < p.stages_each - p.steps; part++)
+          find_staged_residual(part, true);
+        if (is_other_next) asm volatile("bar.arrive %0, 256;" ::"r"(2 - side) : "memory");
       }
       aim(find(tile));
       if (rehearse) rows = n = 0;

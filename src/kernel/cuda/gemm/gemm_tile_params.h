@@ -76,9 +76,11 @@ enum { CARNOT_CUDA_GEMM_TMA_STAGES = 16 };
 typedef struct carnot_cuda_gemm_pingpong_params {
   carnot_cuda_tma_descriptor x,
       w;  // boxes of |pitch| by 128, and of filters in gemm_pingpong.cuh's order
-  carnot_cuda_gemm_tile_params gemm;  // x and w unused
-  int taps, chunks, is_window;        // as above
-  int stages;
+  carnot_cuda_tma_descriptor residual;  // boxes of 128 bytes by 128; of bytes a tile
+  carnot_cuda_gemm_tile_params gemm;    // x and w unused
+  int chunks, is_window;                // as above
+  int steps;                            // of K: |chunks| for each tap
+  int stages, stages_each;  // stages that a tile takes: |steps|, and of a staged residual
   int keeps_weights;  // one column of tiles: its weights stay in shared memory, behind the stages
   int pitch;          // bytes of a box and of a row of a stage: 128, of bytes 64 too
   int down, across;   // tiles
@@ -91,7 +93,9 @@ typedef struct carnot_cuda_gemm_pingpong_params {
 // X(columns) of each tile.
 #define CARNOT_CUDA_GEMM_PINGPONG_SIZES(X) X(128) X(160) X(192)
 enum { CARNOT_CUDA_GEMM_PINGPONG_ROWS = 128, CARNOT_CUDA_GEMM_PINGPONG_THREADS = 384 };
-enum { CARNOT_CUDA_GEMM_PINGPONG_SLOTS = 4 };  // of residual tiles
+// Stages of a residual tile of 16-bit floats: two boxes of 64 columns each.
+#define CARNOT_CUDA_GEMM_PINGPONG_RESIDUAL_STAGES(columns) (((columns) + 127) / 128)
+enum { CARNOT_CUDA_GEMM_PINGPONG_SLOTS = 4 };  // of residual tiles of bytes
 // clang-format on
 
 // The same of few rows (gemv.cuh).

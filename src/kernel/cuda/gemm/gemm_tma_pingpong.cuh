@@ -2,7 +2,6 @@
 // map of the weights permutes the filters.
 #pragma once
 
-#include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/gemm/gemm_pingpong.cuh"
 
 #if HAS_WGMMA
@@ -36,8 +35,8 @@ DEVICE void gate8(f32* v, const f32* c) {
 
 // PITCHED: the rows of results are not next to one another.
 template <class T, int BN, bool PITCHED>
-struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f32, BN> {
-  typedef gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f32, BN> base_type;
+struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f32, BN, true> {
+  typedef gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f32, BN, true> base_type;
   using base_type::has, base_type::release, base_type::sum, base_type::vector_at;
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
 
@@ -56,43 +55,44 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f
       return (half8*)matrix + vector_at(i, g);
   }
 
-  // Bias and residual of 32 columns; a gated activation has no residual before it.
-  struct added {
-    half8 bias, residual[4];
-  };
-  template <bool GATE>
-  DEVICE_ONLY added read(int g) {
-    added r = {};
-    if (p.gemm.bias && g * 4 < n) r.bias = ((const half8*)p.gemm.bias)[pieces - n + g * 4];
-    if (!GATE && p.gemm.residual)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        if (has(i, g)) r.residual[i] = *vector(p.gemm.residual, p.gemm.filters, i, g);
-    return r;
+  DEVICE_ONLY half8 read_bias(int g) {
+    half8 bias = {};
+    if (p.gemm.bias && g * 4 < n) bias = ((const half8*)p.gemm.bias)[pieces - n + g * 4];
+    return bias;
   }
-  template <bool GATE>
-  DEVICE_ONLY void finish_as(int last) {
-    u32 low = mma<T>::pair(p.gemm.low, p.gemm.low), high = mma<T>::pair(p.gemm.high, p.gemm.high);
-    added next = read<GATE>(0);
-    wgmma_wait<0>();
-    if (last >= 0) release(last);
+  // Before all else: results that are stored meanwhile would keep the stages from the next tiles.
+  DEVICE_ONLY void add_residual(bool is_tile) {
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
       asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
+      if (g % 4 == 0) this->find_staged_residual(g / 4, is_tile);
 #pragma unroll
-      for (int i = 0; i < 4; i++)
+      for (int i = 0; i < 4; i++) {
+        half8 residual = this->staged_residual(i, g);
 #pragma unroll
-        for (int k = 0; k < 8; k++) {
-          sum(i, g, k) += half8_at<T>(next.bias, k);
-          if (!GATE) sum(i, g, k) += half8_at<T>(next.residual[i], k);
-        }
-      if (g + 1 < GROUPS) next = read<GATE>(g + 1);
+        for (int k = 0; k < 8; k++) sum(i, g, k) += half8_at<T>(residual, k);
+      }
+      if ((g % 4 == 3 || g + 1 == GROUPS) && is_tile) this->release_staged_residual();
+    }
+  }
+  template <bool GATE, bool RESIDUAL>
+  DEVICE_ONLY void finish_as(int last) {
+    u32 low = mma<T>::pair(p.gemm.low, p.gemm.low), high = mma<T>::pair(p.gemm.high, p.gemm.high);
+    half8 next_bias = read_bias(0);
+    wgmma_wait<0>();
+    if (last >= 0) release(last);
+    if constexpr (RESIDUAL) add_residual(last >= 0);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+      asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
+      half8 bias = next_bias;
+      if (g + 1 < GROUPS) next_bias = read_bias(g + 1);
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         f32 v[8];
         half8 y;
 #pragma unroll
-        for (int k = 0; k < 8; k++) v[k] = sum(i, g, k);
+        for (int k = 0; k < 8; k++) v[k] = sum(i, g, k) + half8_at<T>(bias, k);
         if (GATE) gate8(v, p.c);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -105,9 +105,11 @@ struct gemm_tma_pingpong : gemm_pingpong<gemm_tma_pingpong<T, BN, PITCHED>, T, f
   }
   DEVICE_ONLY void finish(int last) {
     if (p.gate)
-      finish_as<true>(last);
+      finish_as<true, false>(last);
+    else if (p.gemm.residual)
+      finish_as<false, true>(last);
     else
-      finish_as<false>(last);
+      finish_as<false, false>(last);
   }
 };
 
