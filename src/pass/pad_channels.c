@@ -16,8 +16,8 @@ enum { kMultiple = 8, kChannelAxis = 1, kLeastPixels = 16 };
 
 typedef struct channel_class {
   uint32_t parent;   // union-find by value id
-  bool is_known;     // some tensor of it was seen
-  bool is_fixed;     // channels must stay as they are
+  bool is_known;     // a node of the block makes a tensor of it
+  bool is_fixed;     // channels must stay as they are; also of constants and of what is not known
   bool has_pixels;   // a tensor of it has kLeastPixels or more
   int64_t channels;  // 0: not known yet
   bool* cuts;        // [channels + 1]: where segments begin
@@ -59,19 +59,16 @@ static bool has_channels(const carnot_value* value) {
 static void see(const padding* p, const carnot_value* value) {
   channel_class* c = class_of(p, value);
   if (!has_channels(value) || value->constant || value->block != p->block || !value->producer ||
-      value->block_output_count || carnot_value_has_range(value)) {
-    c->is_fixed = true;
+      value->block_output_count || carnot_value_has_range(value))
     return;
-  }
   for (size_t u = 0; u < value->use_count; u++)
-    if (value->uses[u].node->block != p->block) c->is_fixed = true;
-  const int64_t channels = value->type.dims[kChannelAxis].bits;
-  if (c->is_known && c->channels != channels) c->is_fixed = true;
-  c->is_known = true, c->channels = channels;
+    if (value->uses[u].node->block != p->block) return;
+  c->is_known = true, c->is_fixed = false;
+  c->channels = value->type.dims[kChannelAxis].bits;
   int64_t pixels = 1;
   for (int d = 2; d < value->type.rank; d++)
     pixels *= carnot_sym_is_const(value->type.dims[d]) ? value->type.dims[d].bits : kLeastPixels;
-  c->has_pixels = c->has_pixels || pixels >= kLeastPixels;
+  c->has_pixels = pixels >= kLeastPixels;
 }
 
 static void join(const padding* p, const carnot_value* a, const carnot_value* b) {
@@ -391,7 +388,6 @@ static carnot_status* pad(padding* p) {
   for (carnot_node* node = p->block->first; node; node = node->next)
     for (int i = 0; i < node->output_count; i++)
       if (node->outputs[i]) see(p, node->outputs[i]);
-  for (size_t i = 0; i < p->block->param_count; i++) fix(p, p->block->params[i]);
   for (carnot_node* node = p->block->first; node; node = node->next) CARNOT_TRY(note_node(p, node));
   for (size_t i = 0; i < p->part_count; i++) {
     channel_part* part = &p->parts[i];
@@ -409,7 +405,8 @@ carnot_status* carnot_pass_pad_channels(carnot_graph* graph, const carnot_pass_o
   void* memory;
   CARNOT_TRY(carnot_calloc(graph->value_count, sizeof(channel_class), "channels", &memory));
   padding p = {.block = graph->main, .classes = memory, .value_count = graph->value_count};
-  for (uint32_t i = 0; i < p.value_count; i++) p.classes[i].parent = i;
+  for (uint32_t i = 0; i < p.value_count; i++)
+    p.classes[i] = (channel_class){.parent = i, .is_fixed = true};
   carnot_status* status = pad(&p);
   free(p.parts);
   free(p.classes);

@@ -58,11 +58,19 @@ def read_by_others() -> onnx.ModelProto:
     return net.model(net.add("Mul", net.add("Softmax", y, axis=1), y))
 
 
+def concat_with_constant() -> onnx.ModelProto:
+    """A constant's channels, such as a class token's row, stay as they are, and so do those beside them."""
+    net = Net(x=[1, 16, 6, 8])
+    y = net.add("Concat", net.weight(1, 5, 6, 8), conv(net, "x", 16, 14), axis=1)
+    return net.model(conv(net, conv(net, y, 19, 20, 3), 20, 8))
+
+
 CASES = {
     "inverted residual": inverted_residual,
     "equal parts": lambda: chain_of_parts([26] * 4, False),
     "parts of given sizes": lambda: chain_of_parts([13, 13, 22], True),
     "read by others": read_by_others,
+    "concat with a constant": concat_with_constant,
 }
 
 
