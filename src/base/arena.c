@@ -5,8 +5,10 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/checked.h"
 
@@ -59,6 +61,16 @@ void carnot_arena_reset(carnot_arena* arena) {
   arena->failed = false;
 }
 
+// Weights of a large network cost a page fault every 4 KB otherwise.
+static void want_huge_pages(void* memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  enum { kHugePage = 2 << 20 };
+  const size_t before = -(uintptr_t)memory % kHugePage;
+  if (bytes < before + kHugePage) return;
+  madvise((char*)memory + before, (bytes - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+}
+
 // NULL when there is no memory.
 static void* take(carnot_arena* arena, size_t bytes) {
   if (bytes > SIZE_MAX - kAlignment) return NULL;
@@ -73,6 +85,7 @@ static void* take(carnot_arena* arena, size_t bytes) {
     if (size > SIZE_MAX - sizeof(*block)) return NULL;
     carnot_arena_block* fresh = calloc(1, sizeof(*fresh) + size);
     if (!fresh) return NULL;
+    want_huge_pages(fresh, sizeof(*fresh) + size);
     fresh->size = size;
     // It goes behind the current one, which still has room.
     if (block && is_large) {

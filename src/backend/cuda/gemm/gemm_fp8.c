@@ -3,8 +3,10 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "backend/cuda/gemm/gemm_shape.h"
+#include "backend/cuda/gemm/weight_transpose.h"
 #include "tactic/problem/quantized.h"
 
 enum { kVector = 16, kWeights = 0, kScales, kBias, kConstants };
@@ -177,9 +179,10 @@ static void add_constant(carnot_prepared* out, int index, const char* packing, v
 
 // Weights as [filters, channels].
 static void pack(const fp8_params* p, bool trans, const uint8_t* from, uint8_t* to) {
-  for (int64_t n = 0; n < p->filters; n++)
-    for (int64_t k = 0; k < p->channels; k++)
-      *to++ = from[trans ? n * p->channels + k : k * p->filters + n];
+  if (trans)
+    memcpy(to, from, (size_t)(p->filters * p->channels));
+  else
+    carnot_cuda_transpose_weights_8(from, p->channels, p->filters, p->channels, to);
 }
 
 carnot_status* carnot_cuda_gemm_fp8_prepare(const carnot_problem* problem, carnot_prepared* out) {

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/common/sliding_window.h"
 #include "backend/cuda/gemm/gemm_shape.h"
+#include "backend/cuda/gemm/weight_transpose.h"
 #include "tactic/problem/conv.h"
 
 enum { kMaxChannels = 1 << 16, kMaxTaps = 1 << 10 };
@@ -112,11 +113,15 @@ carnot_status* carnot_cuda_gemm_int8_prepare(const carnot_problem* problem, cons
 void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, bool trans, int64_t padded,
                                      int64_t pitch, const int8_t* from, int8_t* to) {
   const int64_t taps = carnot_cuda_gemm_int8_taps(p);
+  if (!trans) {
+    carnot_cuda_transpose_weights_8((const uint8_t*)from, p->channels, p->filters, pitch,
+                                    (uint8_t*)to);
+    return;
+  }
   for (int64_t n = 0; n < p->filters; n++)
     for (int64_t c = 0; c < p->channels; c++)
       for (int64_t t = 0; t < taps; t++)
-        to[n * pitch + t * padded + c] =
-            trans ? from[(n * p->channels + c) * taps + t] : from[c * p->filters + n];
+        to[n * pitch + t * padded + c] = from[(n * p->channels + c) * taps + t];
 }
 
 // ---- run ----

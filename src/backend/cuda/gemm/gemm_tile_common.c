@@ -1,10 +1,13 @@
 // What the tensor core GEMMs with constant weights share: matching, packing, kernel parameters.
 #include "backend/cuda/gemm/gemm_tile_common.h"
 
+#include <string.h>
+
 #include "backend/cuda/conv/conv.h"
 #include "backend/cuda/gemm/gemm_epilogue.h"
 #include "backend/cuda/gemm/gemm_fp8.h"
 #include "backend/cuda/gemm/gemm_shape.h"
+#include "backend/cuda/gemm/weight_transpose.h"
 #include "backend/cuda/quantize/int8_region.h"
 
 typedef struct tile_params {
@@ -149,13 +152,14 @@ static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
   int64_t columns = w->dims[!trans], depth = w->dims[trans];
   void* memory;
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(columns * depth), 2, "packed weights", &memory));
-  const uint16_t* from = w->tensor->data;
-  uint16_t* to = memory;
-  for (int64_t n = 0; n < columns; n++)
-    for (int64_t k = 0; k < depth; k++) *to++ = from[trans ? n * depth + k : k * columns + n];
+  const size_t bytes = (size_t)(columns * depth) * 2;
+  if (trans)
+    memcpy(memory, w->tensor->data, bytes);
+  else
+    carnot_cuda_transpose_weights_16(w->tensor->data, depth, columns, depth, memory);
   out->constants[out->constant_count].packing = "nk f16";
   out->constants[out->constant_count].data = memory;
-  out->constants[out->constant_count++].bytes = (size_t)(columns * depth) * 2;
+  out->constants[out->constant_count++].bytes = bytes;
   return NULL;
 }
 
