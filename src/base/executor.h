@@ -1,10 +1,10 @@
 // Executor: the threads that a run's steps are spread over.
 //
-// Work is cut in parts by the problem alone, never by the number of threads, so that any number
-// gives the same bits. Between begin and end the workers spin for the next parallel step. After a
-// run they spin for 50 us, since the next one often follows at once, and then sleep. A run that
-// finds the executor busy works on the caller alone. Every thread saves and sets the floating-point
-// mode (nearest, subnormals kept) for a run.
+// How work is cut in parts changes no bits, so that any number of threads gives the same result.
+// Between begin and end the workers spin for the next parallel step. After a run they spin for
+// 50 us, since the next one often follows at once, and then sleep. A run that finds the executor
+// busy works on the caller alone. Every thread saves and sets the floating-point mode (nearest,
+// subnormals kept) for a run.
 #ifndef CARNOT_BASE_EXECUTOR_H_
 #define CARNOT_BASE_EXECUTOR_H_
 

@@ -79,6 +79,7 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                                        .param_bytes = variant->param_bytes,
                                        .constant_count = variant->constant_count,
                                        .machine_isa = context->isa,
+                                       .threads = carnot_executor_thread_count(context->executor),
                                        .stream = context->device.stream};
     CARNOT_CHECK(!tactic->device || context->device.stream, INVALID_MODEL,
                  "step %u (%s) has tactic %s in an engine for %s", index, step->name, tactic->name,

@@ -133,6 +133,7 @@ typedef struct carnot_step_view {
   const void* constants[4];
   size_t constant_bytes[4];
   carnot_isa machine_isa;  // of this machine, or the one forced by the user
+  int threads;             // of the executor that runs the step
   carnot_stream* stream;  // of device tactics: configure finds the device here, run records into it
   void* instance;         // the result of open
 } carnot_step_view;

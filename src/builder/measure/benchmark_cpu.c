@@ -86,7 +86,7 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
   return NULL;
 }
 
-static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
+static carnot_status* open_bench(const carnot_candidate* c, int threads, bench* b) {
   const carnot_problem* p = &c->problem;
   *b = (bench){.available_bytes = available_memory(), .runs = 1, .readings = 1};
   void* memory;
@@ -107,7 +107,8 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
                                .params = c->prepared.params,
                                .param_bytes = c->prepared.param_bytes,
                                .constant_count = c->prepared.constant_count,
-                               .machine_isa = p->isa};
+                               .machine_isa = p->isa,
+                               .threads = threads};
   for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
     b->view.constants[i] = c->prepared.constants[i].data;
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
@@ -266,7 +267,8 @@ static carnot_status* begin(timing* t, size_t i) {
   CARNOT_TRY(carnot_prune_hopeless(t->builder, t->candidates, t->count, i, &hopeless));
   if (hopeless) return NULL;
   CARNOT_TRY(carnot_candidate_prepare(t->builder, t->node, c));
-  carnot_status* refusal = open_bench(c, b);
+  carnot_status* refusal =
+      open_bench(c, carnot_executor_thread_count(t->builder->config->executor), b);
   if (refusal) {
     close_bench(b);
     b->owned = NULL;

@@ -108,7 +108,8 @@ enum {
   kColumnUnit = 64,
   kFewRows = 6,
   kManyRows = 64 * kRowUnit,
-  kWantedParts = 8,
+  kFewThreads = 4,
+  kFewParts = 8,  // for up to kFewThreads threads
   kLeastParts = 4,
   kNearBytes = 1 << 20,  // weights that stay in L2 from one part to the next
 };
@@ -117,10 +118,15 @@ static int64_t units_of(int64_t size, int64_t unit) {
   return carnot_max_i64(1, carnot_ceildiv(size, unit));
 }
 
-// Few rows take as long as reading the weights.
-static int64_t wanted_parts(int64_t m, int64_t n, int64_t k) {
+// Few rows take as long as reading the weights. Above a number of parts that few threads share
+// evenly a part must be worth its start: it reads rows or weights again.
+static int64_t wanted_parts(int threads, int64_t m, int64_t n, int64_t k) {
+  enum { kLeastWork = 1 << 16, kMuchWork = 1 << 20 };
   const double work = (double)carnot_max_i64(m, kFewRows) * (double)n * (double)k;
-  return work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
+  if (work < 2 * kLeastWork) return 1;
+  const int64_t few = carnot_min_i64(kFewParts, (int64_t)(work / kLeastWork)),
+                most = threads > kFewThreads ? 2 * threads : kFewParts;
+  return carnot_max_i64(few, carnot_min_i64(most, (int64_t)(work / kMuchWork)));
 }
 
 // An odd number of parts becomes even.
@@ -133,18 +139,18 @@ static void make_even(carnot_work_partition* p) {
     p->m_count++;
 }
 
-carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t m, int64_t n,
-                                                        int64_t depth, int64_t taps) {
+carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int threads, int64_t m,
+                                                        int64_t n, int64_t depth, int64_t taps) {
   const bool amx = isa == CARNOT_ISA_AMX_BF16;
-  const int64_t k = depth * taps, wanted = wanted_parts(m, n, k);
+  const int64_t k = depth * taps, wanted = wanted_parts(threads, m, n, k);
   carnot_work_partition p = {.m = m,
                              .n = n,
                              .m_unit = amx             ? kAmxRowUnit
                                        : m < kManyRows ? kTileRows
                                                        : kRowUnit,
-                             .n_unit = m > kFewRows                     ? kTileColumns
-                                       : n < kColumnUnit * kWantedParts ? kPanelColumns
-                                                                        : kColumnUnit,
+                             .n_unit = m > kFewRows               ? kTileColumns
+                                       : n < kColumnUnit * wanted ? kPanelColumns
+                                                                  : kColumnUnit,
                              .m_count = 1,
                              .n_count = 1};
   // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
@@ -161,15 +167,16 @@ carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t 
   return p;
 }
 
-carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
-  return carnot_work_partition_make_window(isa, m, n, k, 1);
+carnot_work_partition carnot_work_partition_make(carnot_isa isa, int threads, int64_t m, int64_t n,
+                                                 int64_t k) {
+  return carnot_work_partition_make_window(isa, threads, m, n, k, 1);
 }
 
 enum { kTallRows = 192, kWideColumns = 192 };
 
-carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
+carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit) {
-  const int64_t wanted = wanted_parts(m, n, k);
+  const int64_t wanted = wanted_parts(threads, m, n, k);
   const int64_t rows = carnot_max_i64(1, carnot_min_i64(wanted, m / kTallRows));
   const int64_t columns =
       carnot_min_i64(carnot_ceildiv(wanted, rows),
@@ -206,18 +213,19 @@ static double split_cycles(const carnot_split_work* w, const carnot_work_partiti
          (double)(pixels * slices * turns) * kSliceCycles + kStartCycles;
 }
 
-carnot_work_partition carnot_work_partition_make_split(const carnot_split_work* w) {
-  const int64_t wanted = wanted_parts(w->m, w->n, w->depth * w->taps),
+carnot_work_partition carnot_work_partition_make_split(int threads, const carnot_split_work* w) {
+  const int64_t wanted = wanted_parts(threads, w->m, w->n, w->depth * w->taps),
                 rows = units_of(w->m, w->row_unit), columns = units_of(w->n, kTileColumns);
   carnot_work_partition least = {w->m, w->n, w->row_unit, kTileColumns, 1, 1};
+  const bool is_few = threads <= kFewThreads;
+  const int first = is_few ? 1 : threads, last = is_few ? kFewParts : threads;
   double least_cycles = 0;
   for (int64_t i = 1; i <= carnot_min_i64(wanted, rows); i++)
     for (int64_t j = 1; i * j <= wanted && j <= columns; j++) {
       carnot_work_partition p = {w->m, w->n, w->row_unit, kTileColumns, i, j};
       double cycles = 0;
-      for (int threads = 1; threads <= kWantedParts; threads *= 2)
-        cycles +=
-            split_cycles(w, &p) * (double)carnot_ceildiv(carnot_work_partition_count(&p), threads);
+      for (int t = first; t <= last; t *= 2)
+        cycles += split_cycles(w, &p) * (double)carnot_ceildiv(carnot_work_partition_count(&p), t);
       if (least_cycles > 0 && cycles >= least_cycles) continue;
       least = p;
       least_cycles = cycles;
@@ -244,10 +252,10 @@ static double cost_of(const carnot_work_partition* p, int64_t k, double a_bytes,
          (b_bytes > hidden ? b_bytes - hidden : 0) + products;
 }
 
-carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int64_t k,
+carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes) {
-  const int64_t wanted = wanted_parts(m, n, k);
+  const int64_t wanted = wanted_parts(threads, m, n, k);
   carnot_work_partition least = {.m = m, .n = n};
   double least_cost = -1;
   for (int64_t rows = 1; rows <= wanted; rows *= 2) {

@@ -62,31 +62,34 @@ static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i
                                                  : ((const int32_t*)index->data)[i];
 }
 
-// The partition of an output [m, n] into parts. It depends on the problem only, not on the number
-// of threads: enough parts for eight threads, none too small, an even number of even size where
-// that can be, so that two threads share evenly. Rows and columns are cut at multiples of a unit.
+// The partition of an output [m, n] into parts: enough for eight threads, or two a thread where
+// there are more than four, none too small, an even number of even size where that can be, so that
+// threads share evenly. Rows and columns are cut at multiples of a unit, so that an element is
+// computed in the same way in any part: the number of threads changes no bits.
 typedef struct carnot_work_partition {
   int64_t m, n, m_unit, n_unit, m_count, n_count;
 } carnot_work_partition;
-carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k);
+carnot_work_partition carnot_work_partition_make(carnot_isa isa, int threads, int64_t m, int64_t n,
+                                                 int64_t k);
 // The same of a convolution of K = depth * taps, whose pixels are read once for all taps.
-carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int64_t m, int64_t n,
-                                                        int64_t depth, int64_t taps);
+carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int threads, int64_t m,
+                                                        int64_t n, int64_t depth, int64_t taps);
 // For kernels that convert rows: parts are tall, of |row_unit| rows and multiples of it, so that
 // weights serve many rows, and wide, so that few parts convert the same rows.
-carnot_work_partition carnot_work_partition_make_tall(int64_t m, int64_t n, int64_t k,
+carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit);
 // For kernels that multiply BF16 parts: of the cuts into up to eight parts the one whose times with
-// one, two, four and eight threads are least in sum.
+// one, two, four and eight threads are least in sum; of more than four threads the one whose time
+// with them is least.
 typedef struct carnot_split_work {
   int64_t m, n, depth, taps;
   int64_t row_unit;             // rows are cut at multiples of it
   int64_t unit_pixels, shared;  // pixels that a part converts: of each unit, and beside them
 } carnot_split_work;
-carnot_work_partition carnot_work_partition_make_split(const carnot_split_work* work);
+carnot_work_partition carnot_work_partition_make_split(int threads, const carnot_split_work* work);
 // For kernels by AMX tiles of BF16: of the cuts into rows, in multiples of |row_unit|, and columns
 // the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|.
-carnot_work_partition carnot_work_partition_make_least(int64_t m, int64_t n, int64_t k,
+carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes);
 static inline int64_t carnot_work_partition_count(const carnot_work_partition* partition) {

@@ -128,7 +128,7 @@ static bool is_gemm(const carnot_window_geometry* p) {
 }
 
 // Of kernels that convert whole rows of pixels.
-static carnot_work_partition partition_of_rows(const carnot_conv_params* p,
+static carnot_work_partition partition_of_rows(int threads, const carnot_conv_params* p,
                                                const carnot_window_geometry* g, bool is_split,
                                                bool is_gemm) {
   enum { kGemmRows = 32 };
@@ -144,8 +144,8 @@ static carnot_work_partition partition_of_rows(const carnot_conv_params* p,
       .row_unit = row,
       .unit_pixels = is_gemm || g->p == 1 ? row * g->stride_w : g->w * g->stride_h,
       .shared = is_gemm ? 0 : carnot_max_i64(0, between) * g->w};
-  if (is_split) return carnot_work_partition_make_split(&work);
-  return carnot_work_partition_make_tall(work.m, work.n, work.depth * work.taps, row);
+  if (is_split) return carnot_work_partition_make_split(threads, &work);
+  return carnot_work_partition_make_tall(threads, work.m, work.n, work.depth * work.taps, row);
 }
 
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -159,13 +159,13 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   int64_t planes = geometry->depth.taps ? geometry->depth.out : 1;
   const int64_t depth = p->channels / p->group, taps = carnot_conv_taps(p),
                 pixels = geometry->n * planes * geometry->p * geometry->q;
-  state->partition = carnot_work_partition_make_window(step->tactic->isa, pixels,
+  state->partition = carnot_work_partition_make_window(step->tactic->isa, step->threads, pixels,
                                                        p->filters / p->group, depth, taps);
   state->is_gemm = is_gemm(geometry);
   // AMX converts the pixels of a part at once.
   const bool is_split = carnot_packed_weights_split((carnot_weights_type)p->weights);
   if (is_split || (step->tactic->isa == CARNOT_ISA_AMX_BF16 && !state->is_gemm && planes == 1))
-    state->partition = partition_of_rows(p, geometry, is_split, state->is_gemm);
+    state->partition = partition_of_rows(step->threads, p, geometry, is_split, state->is_gemm);
   return NULL;
 }
 

@@ -87,7 +87,8 @@ static inline float* carnot_conv_element(const carnot_operand* t, int64_t index)
   return (float*)(void*)((char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8));
 }
 // How the results of |call| are cut into parts.
-carnot_work_partition carnot_conv_tiles_partition(const carnot_conv2d_bf16_tiles* call);
+carnot_work_partition carnot_conv_tiles_partition(int threads,
+                                                  const carnot_conv2d_bf16_tiles* call);
 // work: weights of |weight_bytes| bytes each.
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes);

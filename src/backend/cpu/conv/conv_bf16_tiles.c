@@ -137,7 +137,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "the pixels under the window do not fit in L2");
   carnot_work_partition* partition = &state->partition;
-  *partition = carnot_conv_tiles_partition(&call);
+  *partition = carnot_conv_tiles_partition(step->threads, &call);
   state->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
   *out_workspace_bytes =
       (size_t)(state->scratch * carnot_work_partition_count(partition) * p->group);

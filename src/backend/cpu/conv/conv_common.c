@@ -213,14 +213,15 @@ void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double
 
 // Pixels in place are read mostly from L2. Others are copied by every part, in whole rows, for a
 // row that two parts share is copied twice.
-carnot_work_partition carnot_conv_tiles_partition(const carnot_conv2d_bf16_tiles* call) {
+carnot_work_partition carnot_conv_tiles_partition(int threads,
+                                                  const carnot_conv2d_bf16_tiles* call) {
   enum { kRowUnit = 32 };
   const carnot_conv2d_f32* c = &call->conv;
   const bool in_place = carnot_conv2d_bf16_tiles_in_place(call);
   const int64_t depth = c->c * c->r * c->s;
   const double src = (double)(c->n * c->h * c->w * c->c);
   const int passes = in_place ? 1 : call->src_is_bf16 ? 4 : 6;
-  return carnot_work_partition_make_least(c->n * c->p * c->q, c->k, depth,
+  return carnot_work_partition_make_least(threads, c->n * c->p * c->q, c->k, depth,
                                           in_place ? kRowUnit : c->q, src * passes,
                                           (double)(depth * c->k) * 2);
 }

@@ -51,10 +51,10 @@ static carnot_work_partition partition_of(const carnot_step_view* step, const ph
   const carnot_conv2d_f32* conv = &run->call.conv;
   const int64_t pixels = conv->n * run->count[0] * conv->p * conv->q,
                 k = conv->c * conv->r * conv->s;
-  if (by_tiles(run->params)) return carnot_conv_tiles_partition(&run->call);
+  if (by_tiles(run->params)) return carnot_conv_tiles_partition(step->threads, &run->call);
   return carnot_packed_weights_split((carnot_weights_type)run->params->weights)
-             ? carnot_work_partition_make_tall(pixels, conv->k, k, conv->q)
-             : carnot_work_partition_make(step->tactic->isa, pixels, conv->k, k);
+             ? carnot_work_partition_make_tall(step->threads, pixels, conv->k, k, conv->q)
+             : carnot_work_partition_make(step->tactic->isa, step->threads, pixels, conv->k, k);
 }
 
 static void set_conv(const carnot_step_view* step, phase_run* run, int64_t phase) {

@@ -83,8 +83,8 @@ static carnot_status* winograd_configure(const carnot_step_view* step, const car
   s->side = config_of(step->tactic)->side;
   s->row_tiles = carnot_winograd_tiles_of(s->side, g->q, g->dilation_w);
   s->partition = carnot_work_partition_make_tall(
-      g->n * carnot_winograd_tiles_of(s->side, g->p, g->dilation_h) * s->row_tiles, p->filters,
-      p->channels * carnot_winograd_points(s->side),
+      step->threads, g->n * carnot_winograd_tiles_of(s->side, g->p, g->dilation_h) * s->row_tiles,
+      p->filters, p->channels * carnot_winograd_points(s->side),
       carnot_max_i64(1, s->row_tiles * g->dilation_h));
   s->workspace = (int64_t)carnot_align_up(
       (size_t)carnot_conv2d_winograd_f32_workspace(s->side, p->channels) * sizeof(float), 64);

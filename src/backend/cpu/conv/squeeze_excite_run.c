@@ -11,7 +11,8 @@ enum {
 
 // ---- configure ----
 
-static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s, carnot_isa isa,
+static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
+                                          const carnot_step_view* step,
                                           const carnot_conv_params* p) {
   const carnot_window_geometry* g = &s->geometry;
   const int64_t m = g->n * s->pixels;
@@ -19,11 +20,12 @@ static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s, 
   if (type == CARNOT_WEIGHTS_BF16_TILES) {
     carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(p, m, p->channels, g->ld);
     call.src_is_bf16 = true;
-    return carnot_conv_tiles_partition(&call);
+    return carnot_conv_tiles_partition(step->threads, &call);
   }
   if (!carnot_packed_weights_split(type))
-    return carnot_work_partition_make(isa, m, p->filters, p->channels);
-  return carnot_work_partition_make_split(&(carnot_split_work){.m = m,
+    return carnot_work_partition_make(step->tactic->isa, step->threads, m, p->filters, p->channels);
+  return carnot_work_partition_make_split(step->threads,
+                                          &(carnot_split_work){.m = m,
                                                                .n = p->filters,
                                                                .depth = p->channels,
                                                                .taps = 1,
@@ -95,10 +97,10 @@ carnot_status* carnot_squeeze_excite_configure(const carnot_step_view* step,
                                           i == CARNOT_PROJECT ? y : &dense,
                                           params->stages[i].filters));
   cut_sums(s);
-  s->partition = partition_of(s, step->tactic->isa, p);
+  s->partition = partition_of(s, step, p);
   for (int i = 0; i < 2; i++)
-    s->dense[i] = carnot_work_partition_make(step->tactic->isa, g->n, params->stages[i].filters,
-                                             params->stages[i].channels);
+    s->dense[i] = carnot_work_partition_make(step->tactic->isa, step->threads, g->n,
+                                             params->stages[i].filters, params->stages[i].channels);
   CARNOT_TRY(find_buffers(params, s));
   const int64_t vectors = g->n * s->ld * (int64_t)sizeof(float);
   s->hidden_ld = (int64_t)carnot_align_up((size_t)params->stages[CARNOT_SQUEEZE].filters, 16);

@@ -244,7 +244,8 @@ carnot_status* carnot_cpu_gemm_configure_rows(const carnot_step_view* step,
   state->m = carnot_dims_count(a->dims, a->rank - 1);
   CARNOT_CHECK(state->m == carnot_dims_count(y->dims, y->rank - 1), INVALID_ARGUMENT,
                "%lld rows give others", (long long)state->m);
-  state->partition = carnot_work_partition_make(step->tactic->isa, state->m, p->n, p->k);
+  state->partition =
+      carnot_work_partition_make(step->tactic->isa, step->threads, state->m, p->n, p->k);
   return NULL;
 }
 
@@ -258,6 +259,7 @@ carnot_status* carnot_cpu_gemm_configure(const carnot_step_view* step, const car
   CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, p, a, &outputs[0], state));
   if (carnot_packed_weights_split((carnot_weights_type)p->weights))
     state->partition = carnot_work_partition_make_split(
+        step->threads,
         &(carnot_split_work){state->m, p->n, p->k, 1, kSplitRowUnit, kSplitRowUnit, 0});
   return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->n);
 }

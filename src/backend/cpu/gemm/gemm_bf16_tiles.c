@@ -53,9 +53,10 @@ static size_t rounded_bytes(const carnot_operand* a, int64_t m, int64_t k) {
 }
 
 // BF16 rows are read in place, mostly from L2; float32 rows are rounded by every part.
-static carnot_work_partition partition_of(int64_t m, int64_t k, int64_t n, bool a_is_bf16) {
+static carnot_work_partition partition_of(int threads, int64_t m, int64_t k, int64_t n,
+                                          bool a_is_bf16) {
   const double a_bytes = (double)(m * k) * (a_is_bf16 ? 1 : 6);
-  return carnot_work_partition_make_least(m, n, k, kRowUnit, a_bytes, (double)(k * n) * 2);
+  return carnot_work_partition_make_least(threads, m, n, k, kRowUnit, a_bytes, (double)(k * n) * 2);
 }
 
 static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
@@ -66,7 +67,7 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
   carnot_cpu_gemm_state* state = memory;
   const carnot_operand* a = left_operand(step, inputs);
   const bool a_is_bf16 = is_bf16(a) || rounds_first(a, p->k);
-  state->partition = partition_of(state->m, p->k, p->n, a_is_bf16);
+  state->partition = partition_of(step->threads, state->m, p->k, p->n, a_is_bf16);
   const carnot_conv2d_bf16_tiles call = call_of(state->m, p->k, p->n, a_is_bf16);
   CARNOT_CHECK(p->weights == CARNOT_WEIGHTS_BF16_TILES && carnot_conv2d_bf16_tiles_fits(&call),
                INVALID_MODEL, "rows of %lld elements do not fit in L2", (long long)p->k);

@@ -41,15 +41,15 @@ static carnot_status* tiles_configure(const carnot_step_view* step, const carnot
   CARNOT_TRY(carnot_cpu_gemm_configure_rows(step, &p->gemm, &inputs[p->a], &outputs[0], state));
   *out_workspace_bytes = 0;
   if (!is_few(state->m)) {
-    state->partition =
-        carnot_work_partition_make_tall(state->m, p->gemm.n, p->gemm.k, CARNOT_DEQUANT_GROUP_ROWS);
+    state->partition = carnot_work_partition_make_tall(step->threads, state->m, p->gemm.n,
+                                                       p->gemm.k, CARNOT_DEQUANT_GROUP_ROWS);
     parts_in(p, state->m, NULL, out_workspace_bytes);
     *out_workspace_bytes += (size_t)(carnot_dequant_tiles_workspace(&shape) *
                                      carnot_work_partition_count(&state->partition)) *
                             sizeof(float);
   } else {
-    state->partition =
-        carnot_work_partition_make(CARNOT_ISA_AVX512, state->m, p->gemm.n, p->gemm.k);
+    state->partition = carnot_work_partition_make(CARNOT_ISA_AVX512, step->threads, state->m,
+                                                  p->gemm.n, p->gemm.k);
   }
   return carnot_epilogue_plan_check(step, &p->gemm.epilogue_plan, inputs, &outputs[0], p->gemm.n);
 }

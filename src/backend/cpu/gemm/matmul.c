@@ -81,10 +81,10 @@ static carnot_status* batch_strides(const carnot_operand* t, const carnot_operan
 }
 
 // Every part packs the columns that it reads: whole columns, unless they are few.
-static carnot_work_partition partition_f64(int64_t m, int64_t n, int64_t k) {
+static carnot_work_partition partition_f64(int threads, int64_t m, int64_t n, int64_t k) {
   enum { kPanel = 24, kLeastPanels = 4, kMostParts = 16 };
   const int64_t panels = carnot_ceildiv(n, kPanel);
-  if (panels < kLeastPanels) return carnot_work_partition_make(CARNOT_ISA_SCALAR, m, n, k);
+  if (panels < kLeastPanels) return carnot_work_partition_make(CARNOT_ISA_SCALAR, threads, m, n, k);
   const int64_t columns = carnot_ceildiv(panels, kMostParts) * kPanel;
   return (carnot_work_partition){m, n, m, columns, 1, carnot_ceildiv(n, columns)};
 }
@@ -123,9 +123,10 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   CARNOT_TRY(batch_strides(a, c, state->a_batch));
   CARNOT_TRY(batch_strides(b, c, state->b_batch));
   state->batch = carnot_dims_count(c->dims, c->rank - 2);
-  state->partition = is_f64(step->tactic) ? partition_f64(state->m, state->n, state->k)
-                                          : carnot_work_partition_make(step->tactic->isa, state->m,
-                                                                       state->n, state->k);
+  state->partition = is_f64(step->tactic)
+                         ? partition_f64(step->threads, state->m, state->n, state->k)
+                         : carnot_work_partition_make(step->tactic->isa, step->threads, state->m,
+                                                      state->n, state->k);
   if (state->batch >= 8)
     state->partition = (carnot_work_partition){state->m, state->n, state->m, state->n, 1, 1};
   *out_workspace_bytes = part_workspace(step, state->k) * (size_t)state->batch *

@@ -82,23 +82,25 @@ static double part_cycles(const carnot_conv2d_u8s8* c, bool copies, int64_t rows
 }
 
 // Cuts pixels, channels or both into up to eight parts, so that the time with two threads and that
-// with eight are least in sum.
-static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c) {
-  enum { kMostParts = 8, kRowUnit = 32, kColumnUnit = 64, kFewThreads = 2 };
+// with eight are least in sum; of more threads two parts each, so that their time is least.
+static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c, int threads) {
+  enum { kRowUnit = 32, kColumnUnit = 64, kFewThreads = 4 };
+  const bool is_few = threads <= kFewThreads;
+  const int64_t most = is_few ? 8 : 2 * threads, shared_by = is_few ? 2 : threads;
   const bool copies = c->r * c->s > 1 || c->stride_h > 1 || c->stride_w > 1;
   const int64_t m = c->n * c->p * c->q, row = copies ? c->q : kRowUnit,
                 rows = carnot_ceildiv(m, row), units = carnot_ceildiv(c->k, kColumnUnit);
   carnot_work_partition best = {m, c->k, row, kColumnUnit, 1, 1};
   double least = 0;
-  for (int64_t mp = 1; mp <= carnot_min_i64(kMostParts, rows); mp++)
-    for (int64_t np = 1; np <= carnot_min_i64(kMostParts / mp, units); np++) {
+  for (int64_t mp = 1; mp <= carnot_min_i64(most, rows); mp++)
+    for (int64_t np = 1; np <= carnot_min_i64(most / mp, units); np++) {
       const int64_t part_rows = carnot_ceildiv(rows, mp), part_units = carnot_ceildiv(units, np),
                     n_part = carnot_min_i64(c->k, part_units * kColumnUnit),
                     m_count = carnot_ceildiv(rows, part_rows),
                     n_count = carnot_ceildiv(units, part_units),
-                    turns = carnot_ceildiv(m_count * n_count, kFewThreads);
+                    turns = carnot_ceildiv(m_count * n_count, shared_by);
       const double part = part_cycles(c, copies, copies ? part_rows : part_rows * row, n_part),
-                   both = part * (double)(turns + 1);
+                   both = part * (double)(turns + is_few);
       if (least > 0 && both >= least) continue;
       least = both;
       best.m_count = m_count, best.n_count = n_count;
@@ -108,9 +110,9 @@ static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c) {
 
 carnot_work_partition carnot_int8_conv_partition(const carnot_step_view* step,
                                                  const carnot_conv2d_u8s8* conv) {
-  if (carnot_int8_uses_tiles(step->tactic)) return tiles_partition(conv);
-  return carnot_work_partition_make(isa_of(step), conv->n * conv->p * conv->q, conv->k,
-                                    conv->c * conv->r * conv->s);
+  if (carnot_int8_uses_tiles(step->tactic)) return tiles_partition(conv, step->threads);
+  return carnot_work_partition_make(isa_of(step), step->threads, conv->n * conv->p * conv->q,
+                                    conv->k, conv->c * conv->r * conv->s);
 }
 
 carnot_work_partition carnot_int8_gemm_partition(const carnot_step_view* step, int64_t m, int64_t n,

@@ -82,7 +82,7 @@ carnot_status* carnot_cpu_recurrent_configure(const carnot_step_view* step,
     CARNOT_TRY(check_states(p, s, initial_of(step, inputs, i), "an initial state"));
   CARNOT_TRY(check_mask(step, inputs, x));
   int64_t rows = s->time * s->batch;
-  s->partition = carnot_work_partition_make(step->tactic->isa, rows,
+  s->partition = carnot_work_partition_make(step->tactic->isa, step->threads, rows,
                                             carnot_cpu_recurrent_columns(p), p->input);
   s->block = carnot_ceildiv(s->batch, carnot_max_i64(1, carnot_min_i64(8, s->batch / 4)));
   s->blocks = carnot_ceildiv(s->batch, s->block);
