@@ -46,7 +46,24 @@ def convolution(kernel: int, stride: int, group: int = 1) -> Callable[[], onnx.M
     return make
 
 
+def quantized() -> onnx.ModelProto:
+    """A 3x3 convolution between quantized values."""
+    scale, zero = numpy_helper.from_array(np.float32(0.03), "scale"), numpy_helper.from_array(np.uint8(128), "zero")
+    weights = numpy_helper.from_array(RNG.integers(-90, 90, (136, 96, 3, 3)).astype(np.int8), "w")
+    by = [numpy_helper.from_array(np.float32(0.001), "w_scale"), numpy_helper.from_array(np.int8(0), "w_zero")]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "w_scale", "w_zero"], ["v"]),
+        helper.make_node("Conv", ["d", "v"], ["h"], pads=[1] * 4),
+        helper.make_node("QuantizeLinear", ["h", "scale", "zero"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "scale", "zero"], ["y"]),
+    ]
+    return model(nodes, [weights, scale, zero, *by], [2, 96, 37, 35])
+
+
 NETS = {
+    "quantized convolution": quantized,
     "gemm": gemm,
     "convolution 1x1": convolution(1, 1),
     "convolution 3x3": convolution(3, 1),

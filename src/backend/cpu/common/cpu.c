@@ -108,8 +108,6 @@ enum {
   kColumnUnit = 64,
   kFewRows = 6,
   kManyRows = 64 * kRowUnit,
-  kFewThreads = 4,
-  kFewParts = 8,  // for up to kFewThreads threads
   kLeastParts = 4,
   kNearBytes = 1 << 20,  // weights that stay in L2 from one part to the next
 };
@@ -124,9 +122,9 @@ static int64_t wanted_parts(int threads, int64_t m, int64_t n, int64_t k) {
   enum { kLeastWork = 1 << 16, kMuchWork = 1 << 20 };
   const double work = (double)carnot_max_i64(m, kFewRows) * (double)n * (double)k;
   if (work < 2 * kLeastWork) return 1;
-  const int64_t few = carnot_min_i64(kFewParts, (int64_t)(work / kLeastWork)),
-                most = threads > kFewThreads ? 2 * threads : kFewParts;
-  return carnot_max_i64(few, carnot_min_i64(most, (int64_t)(work / kMuchWork)));
+  const int64_t few = carnot_min_i64(CARNOT_FEW_PARTS, (int64_t)(work / kLeastWork));
+  return carnot_max_i64(few,
+                        carnot_min_i64(carnot_most_parts(threads), (int64_t)(work / kMuchWork)));
 }
 
 // An odd number of parts becomes even.
@@ -217,8 +215,8 @@ carnot_work_partition carnot_work_partition_make_split(int threads, const carnot
   const int64_t wanted = wanted_parts(threads, w->m, w->n, w->depth * w->taps),
                 rows = units_of(w->m, w->row_unit), columns = units_of(w->n, kTileColumns);
   carnot_work_partition least = {w->m, w->n, w->row_unit, kTileColumns, 1, 1};
-  const bool is_few = threads <= kFewThreads;
-  const int first = is_few ? 1 : threads, last = is_few ? kFewParts : threads;
+  const bool is_few = threads <= CARNOT_FEW_THREADS;
+  const int first = is_few ? 1 : threads, last = is_few ? CARNOT_FEW_PARTS : threads;
   double least_cycles = 0;
   for (int64_t i = 1; i <= carnot_min_i64(wanted, rows); i++)
     for (int64_t j = 1; i * j <= wanted && j <= columns; j++) {

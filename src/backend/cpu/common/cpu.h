@@ -66,6 +66,10 @@ static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i
 // there are more than four, none too small, an even number of even size where that can be, so that
 // threads share evenly. Rows and columns are cut at multiples of a unit, so that an element is
 // computed in the same way in any part: the number of threads changes no bits.
+enum { CARNOT_FEW_THREADS = 4, CARNOT_FEW_PARTS = 8 };
+static inline int64_t carnot_most_parts(int threads) {
+  return threads > CARNOT_FEW_THREADS ? 2 * threads : CARNOT_FEW_PARTS;
+}
 typedef struct carnot_work_partition {
   int64_t m, n, m_unit, n_unit, m_count, n_count;
 } carnot_work_partition;
