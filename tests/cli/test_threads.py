@@ -62,7 +62,43 @@ def quantized() -> onnx.ModelProto:
     return model(nodes, [weights, scale, zero, *by], [2, 96, 37, 35])
 
 
+def attention() -> onnx.ModelProto:
+    """Six heads of 150 queries; 16 threads cut them."""
+    split = [helper.make_node("MatMul", ["x", f"w{i}"], [f"m{i}"]) for i in "qkv"]
+    split += [helper.make_node("Reshape", [f"m{i}", "heads"], [f"r{i}"]) for i in "qkv"]
+    split += [helper.make_node("Transpose", [f"r{i}"], [f"t{i}"], perm=[0, 2, 3, 1] if i == "k" else [0, 2, 1, 3]) for i in "qkv"]
+    nodes = [
+        *split,
+        helper.make_node("MatMul", ["tq", "tk"], ["s"]),
+        helper.make_node("Mul", ["s", "scale"], ["d"]),
+        helper.make_node("Softmax", ["d"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "tv"], ["y"]),
+    ]
+    heads, scale = numpy_helper.from_array(np.array([0, 0, 6, 32]), "heads"), numpy_helper.from_array(np.float32(32**-0.5), "scale")
+    return model(nodes, [*(weight(f"w{i}", 192, 192) for i in "qkv"), heads, scale], [1, 150, 192])
+
+
+def inverted_residual() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"]),
+        helper.make_node("Clip", ["h", "low", "high"], ["a"]),
+        helper.make_node("Conv", ["a", "d"], ["f"], pads=[1] * 4, group=144),
+        helper.make_node("Clip", ["f", "low", "high"], ["b"]),
+        helper.make_node("Conv", ["b", "v"], ["p"]),
+        helper.make_node("Add", ["p", "x"], ["y"]),
+    ]
+    bounds = [numpy_helper.from_array(np.float32(v), n) for n, v in (("low", 0), ("high", 6))]
+    return model(nodes, [weight("w", 144, 24, 1, 1), weight("d", 144, 1, 3, 3), weight("v", 24, 144, 1, 1), *bounds], [1, 24, 56, 52])
+
+
+def transposed() -> onnx.ModelProto:
+    return model([helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])], [weight("w", 64, 40, 2, 2)], [1, 64, 37, 35])
+
+
 NETS = {
+    "attention": attention,
+    "inverted residual": inverted_residual,
+    "transposed convolution": transposed,
     "quantized convolution": quantized,
     "gemm": gemm,
     "convolution 1x1": convolution(1, 1),

@@ -26,7 +26,25 @@ static carnot_status* attention_prepare(const carnot_problem* problem, carnot_pr
   return carnot_cpu_prepare_params(problem, read_f32, sizeof(carnot_attention_params), out);
 }
 
-carnot_status* carnot_attention_sizes_make(const carnot_attention_params* p,
+int64_t carnot_attention_rows_per_part(int threads, int64_t rows, int64_t heads, int64_t tile) {
+  enum { kPackingRows = 16 };  // that take as long as packing keys and values
+  const int64_t tiles = carnot_max_i64(1, carnot_ceildiv(rows, tile));
+  heads = carnot_max_i64(1, heads);
+  int64_t cuts = carnot_min_i64(tiles, carnot_ceildiv(CARNOT_FEW_PARTS, heads));
+  if (threads <= CARNOT_FEW_THREADS) return carnot_ceildiv(tiles, cuts) * tile;
+  const int64_t most = carnot_min_i64(tiles, carnot_ceildiv(carnot_most_parts(threads), heads));
+  double least = 0;
+  for (int64_t c = 1; c <= most; c++) {
+    const double time = carnot_parts_time(threads, heads * c) *
+                        (double)(carnot_ceildiv(tiles, c) * tile + kPackingRows);
+    if (least > 0 && time >= least) continue;
+    least = time;
+    cuts = c;
+  }
+  return carnot_ceildiv(tiles, cuts) * tile;
+}
+
+carnot_status* carnot_attention_sizes_make(int threads, const carnot_attention_params* p,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, int64_t tile,
                                            carnot_attention_sizes* out) {
@@ -45,10 +63,7 @@ carnot_status* carnot_attention_sizes_make(const carnot_attention_params* p,
     CARNOT_TRY(
         carnot_attention_mask(&inputs[p->mask], &s->out, s->k.rows, s->mask_strides, &s->mask_ld));
   }
-  // A part packs its keys and values again, so heads are cut only where they are few.
-  int64_t tiles = carnot_ceildiv(s->q.rows, tile),
-          cuts = carnot_min_i64(tiles, carnot_ceildiv(8, carnot_max_i64(1, s->q.batch)));
-  s->rows_per_part = carnot_ceildiv(tiles, carnot_max_i64(1, cuts)) * tile;
+  s->rows_per_part = carnot_attention_rows_per_part(threads, s->q.rows, s->q.batch, tile);
   s->parts_per_head = carnot_ceildiv(s->q.rows, s->rows_per_part);
   return NULL;
 }
@@ -73,7 +88,8 @@ static carnot_status* attention_configure(const carnot_step_view* step,
   const carnot_attention_params* p = step->params;
   carnot_attention_sizes* s = memory;
   CARNOT_TRY(carnot_attention_check_types(step, p, inputs, outputs));
-  CARNOT_TRY(carnot_attention_sizes_make(p, inputs, outputs, CARNOT_ATTENTION_ROWS, s));
+  CARNOT_TRY(
+      carnot_attention_sizes_make(step->threads, p, inputs, outputs, CARNOT_ATTENTION_ROWS, s));
   *out_workspace_bytes =
       (size_t)(carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part) *
                s->parts_per_head * s->q.batch) *

@@ -12,10 +12,13 @@ typedef struct carnot_attention_sizes {
   int64_t rows_per_part, parts_per_head;
 } carnot_attention_sizes;
 
+// Queries of a part, a multiple of |tile|. A part packs the keys and values of its head again, so
+// that |heads| are cut only where they are few for the threads.
+int64_t carnot_attention_rows_per_part(int threads, int64_t rows, int64_t heads, int64_t tile);
 // configure: the sizes of the operands, whose parts are multiples of |tile| queries. The operands
 // have the types of |inputs| and |outputs|, which the caller checks; the mask is float32.
 // INVALID_ARGUMENT.
-carnot_status* carnot_attention_sizes_make(const carnot_attention_params* params,
+carnot_status* carnot_attention_sizes_make(int threads, const carnot_attention_params* params,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, int64_t tile,
                                            carnot_attention_sizes* out) CARNOT_MUST_USE;

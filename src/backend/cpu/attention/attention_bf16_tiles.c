@@ -42,7 +42,8 @@ static carnot_status* attention_configure(const carnot_step_view* step,
   const carnot_attention_params* p = step->params;
   carnot_attention_sizes* s = memory;
   CARNOT_TRY(carnot_attention_check_types(step, p, inputs, outputs));
-  CARNOT_TRY(carnot_attention_sizes_make(p, inputs, outputs, 2 * CARNOT_ATTENTION_TILES_ROWS, s));
+  CARNOT_TRY(carnot_attention_sizes_make(step->threads, p, inputs, outputs,
+                                         2 * CARNOT_ATTENTION_TILES_ROWS, s));
   *out_workspace_bytes = (size_t)(workspace_of(s) * s->parts_per_head * s->q.batch);
   return NULL;
 }

@@ -145,7 +145,7 @@ static carnot_status* attention_configure(const carnot_step_view* step,
   CARNOT_CHECK(p->output != CARNOT_INT8_OUTPUT_F32 || outputs[0].format.dtype == CARNOT_DTYPE_F32,
                INVALID_MODEL, "the result is %s, must be float32",
                carnot_dtype_name(outputs[0].format.dtype));
-  CARNOT_TRY(carnot_attention_sizes_make(&p->views, inputs, outputs, 64, s));
+  CARNOT_TRY(carnot_attention_sizes_make(step->threads, &p->views, inputs, outputs, 64, s));
   CARNOT_CHECK(s->q.elements <= CARNOT_ATTENTION_MOST_TERMS, INVALID_ARGUMENT,
                "%lld elements of a head, takes %d", (long long)s->q.elements,
                CARNOT_ATTENTION_MOST_TERMS);

@@ -27,7 +27,8 @@ static carnot_status* cached_configure(const carnot_step_view* step, const carno
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
   int64_t floats;
-  CARNOT_TRY(carnot_cached_attention_sizes_make(step->params, inputs, outputs, state, &floats));
+  CARNOT_TRY(carnot_cached_attention_sizes_make(step->threads, step->params, inputs, outputs, state,
+                                                &floats));
   *out_workspace_bytes = (size_t)floats * sizeof(float);
   return NULL;
 }

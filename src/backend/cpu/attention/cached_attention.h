@@ -24,7 +24,8 @@ typedef struct carnot_cached_attention_sizes {
 } carnot_cached_attention_sizes;
 
 // configure: the sizes of the operands. INVALID_ARGUMENT where they do not fit one another.
-carnot_status* carnot_cached_attention_sizes_make(const carnot_cached_attention_params* params,
+carnot_status* carnot_cached_attention_sizes_make(int threads,
+                                                  const carnot_cached_attention_params* params,
                                                   const carnot_operand* inputs,
                                                   const carnot_operand* outputs,
                                                   carnot_cached_attention_sizes* out,

@@ -1,4 +1,5 @@
 // The sizes of attention with a cache, when shapes are set.
+#include "backend/cpu/attention/attention.h"
 #include "backend/cpu/attention/cached_attention.h"
 
 // Queries of a group of heads that are computed key by key; more go by packed blocks.
@@ -152,18 +153,17 @@ static int64_t take(int64_t* floats, int64_t count) {
 }
 
 // Parts of the queries of a head, each with its packed keys and values.
-static int64_t cut_queries(const carnot_cached_attention_params* p,
+static int64_t cut_queries(int threads, const carnot_cached_attention_params* p,
                            carnot_cached_attention_sizes* s) {
-  const int64_t tile = CARNOT_ATTENTION_ROWS, tiles = carnot_ceildiv(s->rows, tile),
-                heads = s->batch * p->heads,
-                cuts = carnot_min_i64(tiles, carnot_ceildiv(8, carnot_max_i64(1, heads)));
-  s->rows_per_part = carnot_ceildiv(tiles, carnot_max_i64(1, cuts)) * tile;
+  const int64_t heads = s->batch * p->heads;
+  s->rows_per_part = carnot_attention_rows_per_part(threads, s->rows, heads, CARNOT_ATTENTION_ROWS);
   s->parts_per_head = carnot_ceildiv(s->rows, s->rows_per_part);
   return heads * s->parts_per_head *
          carnot_attention_f32_workspace(p->size, p->value_size, s->rows_per_part);
 }
 
-carnot_status* carnot_cached_attention_sizes_make(const carnot_cached_attention_params* p,
+carnot_status* carnot_cached_attention_sizes_make(int threads,
+                                                  const carnot_cached_attention_params* p,
                                                   const carnot_operand* inputs,
                                                   const carnot_operand* outputs,
                                                   carnot_cached_attention_sizes* s,
@@ -192,7 +192,7 @@ carnot_status* carnot_cached_attention_sizes_make(const carnot_cached_attention_
     s->mask_at = take(&floats, carnot_dims_count(inputs[p->mask].dims, inputs[p->mask].rank));
   s->blocks = carnot_ceildiv(s->total, CARNOT_DECODE_KEYS);
   s->parts_at =
-      take(&floats, s->by_blocks ? cut_queries(p, s)
+      take(&floats, s->by_blocks ? cut_queries(threads, p, s)
                                  : s->batch * p->heads * s->rows * s->blocks * (p->value_size + 2));
   *out_workspace_floats = floats;
   return NULL;

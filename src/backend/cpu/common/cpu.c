@@ -119,12 +119,18 @@ static int64_t units_of(int64_t size, int64_t unit) {
 // Few rows take as long as reading the weights. Above a number of parts that few threads share
 // evenly a part must be worth its start: it reads rows or weights again.
 static int64_t wanted_parts(int threads, int64_t m, int64_t n, int64_t k) {
-  enum { kLeastWork = 1 << 16, kMuchWork = 1 << 20 };
+  enum { kLeastWork = 1 << 16, kMuchWork = 1 << 20, kMostWork = 1 << 22 };
   const double work = (double)carnot_max_i64(m, kFewRows) * (double)n * (double)k;
   if (work < 2 * kLeastWork) return 1;
-  const int64_t few = carnot_min_i64(CARNOT_FEW_PARTS, (int64_t)(work / kLeastWork));
-  return carnot_max_i64(few,
-                        carnot_min_i64(carnot_most_parts(threads), (int64_t)(work / kMuchWork)));
+  const int64_t few = carnot_min_i64(CARNOT_FEW_PARTS, (int64_t)(work / kLeastWork)),
+                many = carnot_min_i64(carnot_parts(threads), (int64_t)(work / kMuchWork)),
+                most = carnot_min_i64(carnot_most_parts(threads), (int64_t)(work / kMostWork));
+  return carnot_max_i64(few, carnot_max_i64(many, most));
+}
+
+// Parts below which the smaller operand is cut too.
+static int64_t least_parts(int threads) {
+  return threads > CARNOT_FEW_THREADS ? threads : kLeastParts;
 }
 
 // An odd number of parts becomes even.
@@ -159,7 +165,7 @@ carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int thre
   const int64_t have = carnot_min_i64(wanted, rows_first ? rows : columns);
   *(rows_first ? &p.m_count : &p.n_count) = have;
   const int64_t more = carnot_ceildiv(wanted, have);
-  if (more > 1 && (amx || have < kLeastParts))
+  if (more > 1 && (amx || have < least_parts(threads)))
     *(rows_first ? &p.n_count : &p.m_count) = carnot_min_i64(more, rows_first ? columns : rows);
   make_even(&p);
   return p;
@@ -176,9 +182,11 @@ carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, in
                                                       int64_t row_unit) {
   const int64_t wanted = wanted_parts(threads, m, n, k);
   const int64_t rows = carnot_max_i64(1, carnot_min_i64(wanted, m / kTallRows));
+  const int64_t few = threads > CARNOT_FEW_THREADS ? carnot_ceildiv(threads, rows)
+                      : rows < kLeastParts         ? kLeastParts
+                                                   : 1;
   const int64_t columns =
-      carnot_min_i64(carnot_ceildiv(wanted, rows),
-                     carnot_max_i64(rows < kLeastParts ? kLeastParts : 1, n / kWideColumns));
+      carnot_min_i64(carnot_ceildiv(wanted, rows), carnot_max_i64(few, n / kWideColumns));
   carnot_work_partition p = {.m = m, .n = n, .m_unit = row_unit, .n_unit = kTileColumns};
   p.m_count = carnot_min_i64(rows, units_of(m, row_unit));
   p.n_count = carnot_min_i64(columns, units_of(n, kTileColumns));
@@ -215,15 +223,16 @@ carnot_work_partition carnot_work_partition_make_split(int threads, const carnot
   const int64_t wanted = wanted_parts(threads, w->m, w->n, w->depth * w->taps),
                 rows = units_of(w->m, w->row_unit), columns = units_of(w->n, kTileColumns);
   carnot_work_partition least = {w->m, w->n, w->row_unit, kTileColumns, 1, 1};
-  const bool is_few = threads <= CARNOT_FEW_THREADS;
-  const int first = is_few ? 1 : threads, last = is_few ? CARNOT_FEW_PARTS : threads;
   double least_cycles = 0;
   for (int64_t i = 1; i <= carnot_min_i64(wanted, rows); i++)
     for (int64_t j = 1; i * j <= wanted && j <= columns; j++) {
       carnot_work_partition p = {w->m, w->n, w->row_unit, kTileColumns, i, j};
-      double cycles = 0;
-      for (int t = first; t <= last; t *= 2)
-        cycles += split_cycles(w, &p) * (double)carnot_ceildiv(carnot_work_partition_count(&p), t);
+      double parts = 0;
+      if (threads > CARNOT_FEW_THREADS)
+        parts = carnot_parts_time(threads, i * j);
+      else
+        for (int t = 1; t <= CARNOT_FEW_PARTS; t *= 2) parts += (double)carnot_ceildiv(i * j, t);
+      const double cycles = split_cycles(w, &p) * parts;
       if (least_cycles > 0 && cycles >= least_cycles) continue;
       least = p;
       least_cycles = cycles;
@@ -253,19 +262,25 @@ static double cost_of(const carnot_work_partition* p, int64_t k, double a_bytes,
 carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes) {
+  const bool is_few = threads <= CARNOT_FEW_THREADS;
   const int64_t wanted = wanted_parts(threads, m, n, k);
   carnot_work_partition least = {.m = m, .n = n};
   double least_cost = -1;
-  for (int64_t rows = 1; rows <= wanted; rows *= 2) {
-    carnot_work_partition p = {.m = m, .n = n, .m_unit = row_unit, .n_unit = kColumnUnit};
-    p.m_count = carnot_min_i64(rows, units_of(m, row_unit));
-    p.n_count = carnot_min_i64(carnot_ceildiv(wanted, p.m_count), units_of(n, kColumnUnit));
-    const bool enough = 2 * carnot_work_partition_count(&p) >= wanted;
-    const double cost = cost_of(&p, k, a_bytes, b_bytes) * (enough ? 1 : 2);
-    if (least_cost >= 0 && cost >= least_cost) continue;
-    least = p;
-    least_cost = cost;
-  }
+  for (int64_t parts = is_few ? wanted : carnot_min_i64(wanted, threads); parts <= wanted;
+       parts *= 2)
+    for (int64_t rows = 1; rows <= parts; rows *= 2) {
+      carnot_work_partition p = {.m = m, .n = n, .m_unit = row_unit, .n_unit = kColumnUnit};
+      p.m_count = carnot_min_i64(rows, units_of(m, row_unit));
+      p.n_count = carnot_min_i64(carnot_ceildiv(parts, p.m_count), units_of(n, kColumnUnit));
+      const int64_t count = carnot_work_partition_count(&p);
+      const double shared = !is_few ? carnot_parts_time(threads, count) / (double)count
+                            : 2 * count >= wanted ? 1
+                                                  : 2,
+                   cost = cost_of(&p, k, a_bytes, b_bytes) * shared;
+      if (least_cost >= 0 && cost >= least_cost) continue;
+      least = p;
+      least_cost = cost;
+    }
   return least;
 }
 

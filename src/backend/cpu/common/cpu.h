@@ -62,14 +62,25 @@ static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i
                                                  : ((const int32_t*)index->data)[i];
 }
 
-// The partition of an output [m, n] into parts: enough for eight threads, or two a thread where
-// there are more than four, none too small, an even number of even size where that can be, so that
-// threads share evenly. Rows and columns are cut at multiples of a unit, so that an element is
-// computed in the same way in any part: the number of threads changes no bits.
+// Work is cut in eight parts for up to four threads, which share them evenly. More threads get two
+// parts each, and four of large work: a core that is slower, because others use it, takes fewer.
 enum { CARNOT_FEW_THREADS = 4, CARNOT_FEW_PARTS = 8 };
-static inline int64_t carnot_most_parts(int threads) {
+static inline int64_t carnot_parts(int threads) {
   return threads > CARNOT_FEW_THREADS ? 2 * threads : CARNOT_FEW_PARTS;
 }
+static inline int64_t carnot_most_parts(int threads) {
+  return threads > CARNOT_FEW_THREADS ? 4 * threads : CARNOT_FEW_PARTS;
+}
+// What |count| equal parts take on more than four threads, in times of a part, where threads are
+// not equally fast and draw parts as they are free: the bound of Graham, 1969, "Bounds on
+// multiprocessing timing anomalies", an even share and one part more.
+static inline double carnot_parts_time(int threads, int64_t count) {
+  return (double)count / threads + 1;
+}
+
+// The partition of an output [m, n] into parts: as many as above where none is too small, an even
+// number of even size where that can be. Rows and columns are cut at multiples of a unit, so that
+// an element is computed in the same way in any part: the number of threads changes no bits.
 typedef struct carnot_work_partition {
   int64_t m, n, m_unit, n_unit, m_count, n_count;
 } carnot_work_partition;
@@ -84,7 +95,7 @@ carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, in
                                                       int64_t row_unit);
 // For kernels that multiply BF16 parts: of the cuts into up to eight parts the one whose times with
 // one, two, four and eight threads are least in sum; of more than four threads the one whose time
-// with them is least.
+// with them, by carnot_parts_time, is least.
 typedef struct carnot_split_work {
   int64_t m, n, depth, taps;
   int64_t row_unit;             // rows are cut at multiples of it
@@ -92,7 +103,8 @@ typedef struct carnot_split_work {
 } carnot_split_work;
 carnot_work_partition carnot_work_partition_make_split(int threads, const carnot_split_work* work);
 // For kernels by AMX tiles of BF16: of the cuts into rows, in multiples of |row_unit|, and columns
-// the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|.
+// the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|;
+// of more than four threads, also of several numbers of parts.
 carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes);

@@ -4,7 +4,7 @@
 
 enum {
   kSlotBytes = 384 * 1024,  // of both buffers of a slot: half of a core's L2 or less
-  kBlocks = 8,              // of an image, or a multiple
+  kBlocks = 8,              // of an image, or a multiple; one for each of more than four threads
   kTileBlocks = 4           // of tile instructions, which a few pixels leave half unused
 };
 
@@ -43,23 +43,24 @@ static void hold(carnot_conv_chain_buffer* b, int64_t rows) {
   b->bytes = (int64_t)carnot_align_up((size_t)(rows * b->row_bytes), 64);
 }
 
-static int64_t least_blocks(const carnot_conv_chain_params* p) {
+static int64_t least_blocks(int threads, const carnot_conv_chain_params* p) {
   bool by_tiles = false;
   for (int i = 0; i < p->count; i++) {
     const carnot_weights_type type = (carnot_weights_type)p->stages[i].weights;
     by_tiles |= carnot_packed_weights_split(type) || type == CARNOT_WEIGHTS_BF16_TILES;
   }
-  return by_tiles ? kTileBlocks : kBlocks;
+  const int64_t few = by_tiles ? kTileBlocks : kBlocks;
+  return threads > CARNOT_FEW_THREADS ? carnot_max_i64(few, threads) : few;
 }
 
 // Blocks are as many as spread evenly over threads, and more where a block would not fit.
-static void cut_rows(const carnot_conv_chain_params* p, carnot_conv_chain_state* s) {
+static void cut_rows(int threads, const carnot_conv_chain_params* p, carnot_conv_chain_state* s) {
   const carnot_window_geometry* w = &s->window;
   carnot_conv_chain_buffer *expanded = &s->expanded, *filtered = &s->filtered;
   if (p->depthwise > 0) expanded->row_bytes = w->w * s->channels * element_bytes(expanded->is_bf16);
   if (p->depthwise + 1 < p->count)
     filtered->row_bytes = w->q * s->channels * element_bytes(filtered->is_bf16);
-  const int64_t blocks = least_blocks(p);
+  const int64_t blocks = least_blocks(threads, p);
   int64_t rows;
   for (s->block_count = blocks;; s->block_count += blocks) {
     rows = carnot_ceildiv(w->p, s->block_count);
@@ -151,7 +152,7 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
       is_bf16 && (carnot_conv_is_point(&p->stages[0]) ? !first->program.instruction_count
                                                       : carnot_conv_rounds_last(first));
   s->filtered.is_bf16 = is_bf16 && carnot_conv_rounds_last(&p->stages[p->depthwise].epilogue_plan);
-  cut_rows(p, s);
+  cut_rows(step->threads, p, s);
   CARNOT_TRY(find_scratch(p, x->format.dtype == CARNOT_DTYPE_BF16, s));
   s->slot_bytes = s->expanded.bytes + s->filtered.bytes + s->scratch_bytes;
   s->slot_count = carnot_min_i64(CARNOT_CONV_MAX_SLOTS, s->images * s->block_count);

@@ -11,7 +11,6 @@
 enum {
   kLeastChannels = 16,
   kMostColumns = 64,
-  kWantedParts = 8,
   kSumsBytes = 512 * 1024  // of a block of rows
 };
 
@@ -137,7 +136,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &s->geometry;
   const int64_t row = (g->q + (g->s - 1) * g->dilation_w) * columns_of(p) * 4;
-  s->rows_per_part = carnot_ceildiv(g->p, kWantedParts);
+  s->rows_per_part = carnot_ceildiv(g->p, carnot_parts(step->threads));
   s->rows = carnot_min_i64(s->rows_per_part, carnot_max_i64(1, kSumsBytes / row));
   s->parts_per_image = carnot_ceildiv(g->p, s->rows_per_part);
   carnot_conv2d_bf16_tiles call = call_of(p, g, 0, s->rows);

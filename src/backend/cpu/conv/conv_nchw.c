@@ -5,7 +5,7 @@
 
 // Parts are at least so many where the problem gives them; floats of a part's scratch, which stay
 // in L2, and of one that lies on the stack; rows that share the copied ones above and below them.
-enum { kWantedParts = 8, kScratch = 1 << 16, kStackScratch = 1 << 13, kLeastRows = 4 };
+enum { kScratch = 1 << 16, kStackScratch = 1 << 13, kLeastRows = 4 };
 
 static const char* check_fit(const carnot_conv_params* p, char* reason, size_t size) {
   const carnot_epilogue_plan* e = &p->epilogue_plan;
@@ -87,10 +87,10 @@ static void join_rows(carnot_conv2d_nchw_f32* c) {
 }
 
 // By images, groups and bands of rows; where they are few, by filters.
-static void cut(nchw_state* s) {
+static void cut(int threads, nchw_state* s) {
   const carnot_conv2d_nchw_f32* c = &s->conv;
   const int64_t planes = carnot_max_i64(1, s->images * s->groups),
-                wanted = carnot_ceildiv(kWantedParts, planes);
+                wanted = carnot_ceildiv(carnot_parts(threads), planes);
   s->rows_per_part = carnot_max_i64(carnot_min_i64(kLeastRows, c->p), carnot_ceildiv(c->p, wanted));
   while (s->rows_per_part > kLeastRows &&
          carnot_conv2d_nchw_scratch(c, s->rows_per_part) > kScratch)
@@ -141,7 +141,7 @@ static carnot_status* nchw_configure(const carnot_step_view* step, const carnot_
                                      .a = p->epilogue_plan.a,
                                      .b = p->epilogue_plan.b};
   join_rows(&s->conv);
-  cut(s);
+  cut(step->threads, s);
   *out_workspace_bytes =
       s->scratch > kStackScratch ? (size_t)(part_count(s) * s->scratch) * sizeof(float) : 0;
   return NULL;

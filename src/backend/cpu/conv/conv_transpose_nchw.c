@@ -7,8 +7,8 @@
 #include "backend/cpu/conv/conv_transpose.h"
 
 // Filters of a part are whole blocks of the packed weights; floats of its scratch, which stay in
-// L2; parts of a problem.
-enum { kScratch = 1 << 16, kWantedParts = 8, kMostTaps = 64 };
+// L2.
+enum { kScratch = 1 << 16, kMostTaps = 64 };
 
 static int64_t tap_count(const carnot_transposed_params* p) {
   return carnot_dims_count(p->window.kernel, CARNOT_TRANSPOSED_AXES);
@@ -133,7 +133,7 @@ static carnot_status* configure(const carnot_step_view* step, const carnot_opera
   s->filter_parts = carnot_ceildiv(s->filters, s->filters_per_part);
   const int64_t rows = s->depth * s->height,
                 fit = carnot_max_i64(1, kScratch / (s->filters_per_part * s->width)),
-                wanted = carnot_ceildiv(kWantedParts, s->planes * s->filter_parts);
+                wanted = carnot_ceildiv(carnot_parts(step->threads), s->planes * s->filter_parts);
   s->rows_per_part = carnot_max_i64(1, carnot_min_i64(fit, carnot_ceildiv(rows, wanted)));
   s->row_parts = carnot_ceildiv(rows, s->rows_per_part);
   *out_workspace_bytes = (size_t)(s->planes * s->filter_parts * s->row_parts * s->filters_per_part *

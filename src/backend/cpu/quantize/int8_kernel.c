@@ -82,11 +82,11 @@ static double part_cycles(const carnot_conv2d_u8s8* c, bool copies, int64_t rows
 }
 
 // Cuts pixels, channels or both into up to eight parts, so that the time with two threads and that
-// with eight are least in sum; of more threads two parts each, so that their time is least.
+// with eight are least in sum; of more than four threads so that their time is least.
 static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c, int threads) {
   enum { kRowUnit = 32, kColumnUnit = 64 };
   const bool is_few = threads <= CARNOT_FEW_THREADS;
-  const int64_t most = carnot_most_parts(threads), shared_by = is_few ? 2 : threads;
+  const int64_t most = carnot_most_parts(threads);
   const bool copies = c->r * c->s > 1 || c->stride_h > 1 || c->stride_w > 1;
   const int64_t m = c->n * c->p * c->q, row = copies ? c->q : kRowUnit,
                 rows = carnot_ceildiv(m, row), units = carnot_ceildiv(c->k, kColumnUnit);
@@ -97,12 +97,13 @@ static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c, int th
       const int64_t part_rows = carnot_ceildiv(rows, mp), part_units = carnot_ceildiv(units, np),
                     n_part = carnot_min_i64(c->k, part_units * kColumnUnit),
                     m_count = carnot_ceildiv(rows, part_rows),
-                    n_count = carnot_ceildiv(units, part_units),
-                    turns = carnot_ceildiv(m_count * n_count, shared_by);
-      const double part = part_cycles(c, copies, copies ? part_rows : part_rows * row, n_part),
-                   both = part * (double)(turns + is_few);
-      if (least > 0 && both >= least) continue;
-      least = both;
+                    n_count = carnot_ceildiv(units, part_units), count = m_count * n_count;
+      const double parts = is_few ? (double)(carnot_ceildiv(count, 2) + 1)
+                                  : carnot_parts_time(threads, count),
+                   time =
+                       part_cycles(c, copies, copies ? part_rows : part_rows * row, n_part) * parts;
+      if (least > 0 && time >= least) continue;
+      least = time;
       best.m_count = m_count, best.n_count = n_count;
     }
   return best;
