@@ -51,8 +51,7 @@ static const char* stem_reject(carnot_problem* problem, char* reason, size_t siz
 
 // [filters, channels, taps] as chunks of B fragments: of lane 4g + t and fragment j, columns t and
 // t + 4 of a filter row.
-static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
-  (void)trans;
+static void pack(const carnot_cuda_gemm_int8* p, const int8_t* from, int8_t* to) {
   const int64_t rows = p->window.kernel[0], columns = p->window.kernel[1],
                 chunks = slices_of(p) * chunks_of(p);
   for (int64_t at = 0; at < chunks * rows * 128; at++, to += 8) {

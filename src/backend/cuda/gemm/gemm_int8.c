@@ -63,8 +63,8 @@ static const char* int8_reject(carnot_problem* problem, char* reason, size_t siz
 }
 
 // Weights as [filters, taps, padded channels], rows |pitch| bytes apart.
-static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
-  carnot_cuda_gemm_int8_pack_rows(p, trans, padded_channels(p), pitch_of(p), from, to);
+static void pack(const carnot_cuda_gemm_int8* p, const int8_t* from, int8_t* to) {
+  carnot_cuda_gemm_int8_pack_rows(p, padded_channels(p), pitch_of(p), from, to);
 }
 
 static size_t weight_bytes(const carnot_cuda_gemm_int8* p) {

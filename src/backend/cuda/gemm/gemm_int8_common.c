@@ -81,6 +81,17 @@ int64_t carnot_cuda_gemm_int8_rows(const carnot_operand_desc* y, bool conv) {
   return rows;
 }
 
+// |*weights|, [channels, filters], becomes [filters, channels].
+static carnot_status* transpose(const carnot_cuda_gemm_int8* p, void** weights) {
+  void* transposed;
+  CARNOT_TRY(
+      carnot_calloc((size_t)(p->filters * p->channels), 1, "transposed weights", &transposed));
+  carnot_cuda_transpose_weights_8(*weights, p->channels, p->filters, p->channels, transposed);
+  free(*weights);
+  *weights = transposed;
+  return NULL;
+}
+
 carnot_status* carnot_cuda_gemm_int8_prepare(const carnot_problem* problem, const char* packing,
                                              carnot_cuda_gemm_int8_bytes* bytes_of,
                                              carnot_cuda_gemm_int8_pack* pack,
@@ -100,7 +111,8 @@ carnot_status* carnot_cuda_gemm_int8_prepare(const carnot_problem* problem, cons
   carnot_status* status =
       carnot_cuda_int8_region_prepare(problem, &view, &p->region, &shape, centered, out);
   memset(packed, 0, bytes);
-  if (!status) pack(p, shape.axis == 0, centered, packed);
+  if (!status && shape.axis != 0) status = transpose(p, &centered);
+  if (!status) pack(p, centered, packed);
   free(centered);
   out->constants[CARNOT_CUDA_INT8_WEIGHTS].packing = packing;
   out->constants[CARNOT_CUDA_INT8_WEIGHTS].data = packed;
@@ -110,14 +122,9 @@ carnot_status* carnot_cuda_gemm_int8_prepare(const carnot_problem* problem, cons
   return status;
 }
 
-void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, bool trans, int64_t padded,
-                                     int64_t pitch, const int8_t* from, int8_t* to) {
+void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, int64_t padded, int64_t pitch,
+                                     const int8_t* from, int8_t* to) {
   const int64_t taps = carnot_cuda_gemm_int8_taps(p);
-  if (!trans) {
-    carnot_cuda_transpose_weights_8((const uint8_t*)from, p->channels, p->filters, pitch,
-                                    (uint8_t*)to);
-    return;
-  }
   for (int64_t n = 0; n < p->filters; n++)
     for (int64_t c = 0; c < p->channels; c++)
       for (int64_t t = 0; t < taps; t++)

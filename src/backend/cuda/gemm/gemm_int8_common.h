@@ -15,14 +15,13 @@ typedef struct carnot_cuda_gemm_int8 {
 
 // Bytes of the packed weights.
 typedef size_t carnot_cuda_gemm_int8_bytes(const carnot_cuda_gemm_int8* p);
-// Packs weights |from| to |to|, which is zero: [filters, channels, taps] with |trans|, else
-// [channels, filters].
-typedef void carnot_cuda_gemm_int8_pack(const carnot_cuda_gemm_int8* p, bool trans,
-                                        const int8_t* from, int8_t* to);
+// Packs weights |from|, [filters, channels, taps], to |to|, which is zero.
+typedef void carnot_cuda_gemm_int8_pack(const carnot_cuda_gemm_int8* p, const int8_t* from,
+                                        int8_t* to);
 
 // Such packing as [filters, taps, |padded| channels], rows |pitch| bytes apart.
-void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, bool trans, int64_t padded,
-                                     int64_t pitch, const int8_t* from, int8_t* to);
+void carnot_cuda_gemm_int8_pack_rows(const carnot_cuda_gemm_int8* p, int64_t padded, int64_t pitch,
+                                     const int8_t* from, int8_t* to);
 
 int64_t carnot_cuda_gemm_int8_taps(const carnot_cuda_gemm_int8* p);
 // Rows of the result |y| of a convolution (pixels), or of a GEMM.

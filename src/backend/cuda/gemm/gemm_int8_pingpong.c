@@ -75,14 +75,13 @@ static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t
 }
 
 // [filters, taps, channels], each 32 filters in the kernel's order.
-static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
+static void pack(const carnot_cuda_gemm_int8* p, const int8_t* from, int8_t* to) {
   const int64_t taps = carnot_cuda_gemm_int8_taps(p), count = padded_filters(p);
   for (int64_t row = 0; row < count; row++) {
     const int64_t b = row / 8 % 4, t = row / 2 % 4, n = row / 32 * 32 + 8 * t + 2 * b + row % 2;
     for (int64_t c = 0; n < p->filters && c < p->channels; c++)
       for (int64_t tap = 0; tap < taps; tap++)
-        to[(row * taps + tap) * p->channels + c] =
-            trans ? from[(n * p->channels + c) * taps + tap] : from[c * p->filters + n];
+        to[(row * taps + tap) * p->channels + c] = from[(n * p->channels + c) * taps + tap];
   }
 }
 

@@ -66,15 +66,15 @@ static const char* small_reject(carnot_problem* problem, char* reason, size_t si
   return NULL;
 }
 
-// [filters, channels] or, without |trans|, [channels, filters] as chunks of B fragments.
-static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
+// [filters, channels] as chunks of B fragments.
+static void pack(const carnot_cuda_gemm_int8* p, const int8_t* from, int8_t* to) {
   const int64_t steps = steps_of(p), count = chunks_of(p) * steps * 128;
   for (int64_t at = 0; at < count; at++, to += 8) {
     const int64_t i = at % 128, s = at / 128 % steps, j = i / 64 * 2 + i % 2, g = i / 8 % 8,
                   t = i / 2 % 4, filter = at / 128 / steps * kChunk + g / 2 * 8 + j * 2 + g % 2;
     for (int64_t k = 0; k < 8 && filter < p->filters; k++) {
       const int64_t c = s * kStep + t * 8 + k;
-      if (c < p->channels) to[k] = from[trans ? filter * p->channels + c : c * p->filters + filter];
+      if (c < p->channels) to[k] = from[filter * p->channels + c];
     }
   }
 }

@@ -55,8 +55,8 @@ static const char* tma_reject(carnot_problem* problem, char* reason, size_t size
 }
 
 // [filters, taps, channels].
-static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
-  carnot_cuda_gemm_int8_pack_rows(p, trans, p->channels, depth_of(p), from, to);
+static void pack(const carnot_cuda_gemm_int8* p, const int8_t* from, int8_t* to) {
+  carnot_cuda_gemm_int8_pack_rows(p, p->channels, depth_of(p), from, to);
 }
 
 static carnot_status* tma_prepare(const carnot_problem* problem, carnot_prepared* out) {
