@@ -197,15 +197,22 @@ CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* x, bool 
   }
 }
 
-// What an average is multiplied by: 1 / the number of taps that it counts, 0 of none.
-static void set_factors(const carnot_pool_nchw_f32* p, int64_t divisor, float* factors) {
+// The columns that an average counts.
+static void set_counts(const carnot_pool_nchw_f32* p, float* counts) {
   const carnot_pool_axis* a = &p->axes[p->rank - 1];
   for (int64_t q = 0; q < a->out; ++q) {
     const int64_t start = q * a->stride - a->pad;
     const window_taps taps = window_inside(start, a->kernel, a->dilation, a->in);
-    const int64_t count =
-        divisor * (p->include_padding ? axis_padded_taps(a, start) : taps.end - taps.begin);
-    factors[q] = count > 0 ? 1 / (float)count : 0;
+    counts[q] = (float)(p->include_padding ? axis_padded_taps(a, start) : taps.end - taps.begin);
+  }
+}
+
+// What an average over |rows| rows is multiplied by: 1 / the number of taps that it counts, 0 of
+// none.
+CARNOT_INLINE void set_factors(const float* counts, int64_t out, int64_t rows, float* factors) {
+  for (int64_t q = 0; q < out; ++q) {
+    const float count = (float)rows * counts[q];
+    factors[q] = count > 0 ? 1 / count : 0;
   }
 }
 
@@ -215,7 +222,7 @@ CARNOT_INLINE void pool_few_rows(const carnot_pool_nchw_f32* p, row_window* win,
                                  int64_t count, float* lines, int64_t* divisor, bool max) {
   const carnot_pool_axis* last = &p->axes[p->rank - 1];
   const int64_t left = carnot_pool_nchw_line_left(last), width = carnot_pool_nchw_line_width(last);
-  float* factors = lines + CARNOT_POOL_NCHW_LINES * width;
+  float *counts = lines + CARNOT_POOL_NCHW_LINES * width, *factors = counts + last->out;
   int64_t rows[CARNOT_POOL_NCHW_LINES], counted[CARNOT_POOL_NCHW_LINES];
   for (int64_t i = 0; i < count; ++i, go_to_next_row(p, win)) {
     rows[i] = window_rows(p, win);
@@ -226,7 +233,7 @@ CARNOT_INLINE void pool_few_rows(const carnot_pool_nchw_f32* p, row_window* win,
     float* dst = p->dst + (row + i) * last->out;
     if (!max && counted[i] != *divisor) {
       *divisor = counted[i];
-      set_factors(p, counted[i], factors);
+      set_factors(counts, last->out, counted[i], factors);
     }
     if (rows[i] > 0) {
       join_columns(last, lines + i * width + left - last->pad, max, factors, dst);
@@ -245,6 +252,7 @@ CARNOT_INLINE void pool_nchw(const carnot_pool_nchw_f32* p, int64_t row0, int64_
     for (int64_t j = 0; j < left; ++j) line[j] = max ? -INFINITY : 0;
     for (int64_t j = left + last->in; j < width; ++j) line[j] = max ? -INFINITY : 0;
   }
+  if (!max) set_counts(p, lines + CARNOT_POOL_NCHW_LINES * width);
   row_window win = {.plane = 0};
   go_to_row(p, &win, row0);
   const int64_t together = max_i64(1, min_i64(CARNOT_POOL_NCHW_LINES, kLineFloats / width));

@@ -38,9 +38,9 @@ static inline int64_t carnot_pool_nchw_line_width(const carnot_pool_axis* a) {
   const int64_t end = left - a->pad + (a->out - 1) * a->stride + (a->kernel - 1) * a->dilation + 1;
   return (end > input_end ? end : input_end) + kWidestRead;
 }
-// Lines of several rows, and a factor for each result of one.
+// Lines of several rows, and for each result of one a count and a factor.
 static inline int64_t carnot_pool_nchw_lines(const carnot_pool_axis* a) {
-  return CARNOT_POOL_NCHW_LINES * carnot_pool_nchw_line_width(a) + a->out;
+  return CARNOT_POOL_NCHW_LINES * carnot_pool_nchw_line_width(a) + 2 * a->out;
 }
 
 typedef void carnot_max_pool_nchw_f32_fn(const carnot_pool_nchw_f32* pool, int64_t row0,
