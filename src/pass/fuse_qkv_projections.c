@@ -344,33 +344,36 @@ static carnot_status* keep_batch_first(carnot_node* move) {
   return NULL;
 }
 
-// Half precision on a device; on the CPU float32 that is stored and multiplied as BF16.
-static bool is_joined(const carnot_pass_options* options, const carnot_value* value) {
+// Half precision on a device, float32 on the CPU.
+static bool is_taken(const carnot_pass_options* options, const carnot_value* value) {
   if (options->device) return is_half(value);
-  return options->half == CARNOT_DTYPE_BF16 && value->type.kind == CARNOT_VALUE_TENSOR &&
-         value->type.dtype == CARNOT_DTYPE_F32;
+  return value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == CARNOT_DTYPE_F32;
+}
+
+// On the CPU one GEMM pays where it multiplies BF16.
+static carnot_status* join_readers_of(const carnot_pass_options* options, carnot_value* value) {
+  if (!options->device && options->half != CARNOT_DTYPE_BF16) return NULL;
+  return is_taken(options, value) ? join_readers(value) : NULL;
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   for (size_t i = 0; i < block->param_count; i++)
-    if (is_joined(options, block->params[i])) CARNOT_TRY(join_readers(block->params[i]));
+    CARNOT_TRY(join_readers_of(options, block->params[i]));
   // The node itself stays; those behind it may go.
   for (carnot_node* node = block->first; node; node = node->next) {
-    if (node->op == CARNOT_OP_SQUEEZE && is_joined(options, node->outputs[0]))
+    if (node->op == CARNOT_OP_SQUEEZE && is_taken(options, node->outputs[0]))
       CARNOT_TRY(unpack(node));
-    if (node->op == CARNOT_OP_TRANSPOSE && is_joined(options, node->outputs[0]))
+    if (node->op == CARNOT_OP_TRANSPOSE && is_taken(options, node->outputs[0]))
       CARNOT_TRY(keep_batch_first(node));
     for (int i = 0; i < node->output_count; i++)
-      if (node->outputs[i] && is_joined(options, node->outputs[i]))
-        CARNOT_TRY(join_readers(node->outputs[i]));
+      if (node->outputs[i]) CARNOT_TRY(join_readers_of(options, node->outputs[i]));
   }
   return NULL;
 }
 
 carnot_status* carnot_pass_fuse_qkv_projections(carnot_graph* graph,
                                                 const carnot_pass_options* options) {
-  if (!options->device && options->half != CARNOT_DTYPE_BF16) return NULL;
   CARNOT_TRY(carnot_each_block(graph->main, visit, (void*)options));
   return carnot_pass_dce(graph, options);
 }
