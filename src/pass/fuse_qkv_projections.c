@@ -1,7 +1,8 @@
 // Joins the projections of one value into heads (queries, keys, values) into one GEMM: x W + b,
 // reshaped to [.., heads, size], for several constant W becomes x [W..] + [b..], reshaped to all
 // heads, and a slice for each. Attention kernels read the slices in place. W may be constants that
-// are dequantized with one scale a column and cast: then those and their scales are joined.
+// are dequantized with one scale a column and cast: then those and their scales are joined. The
+// packed projection of PyTorch's MultiheadAttention is sliced in the same way.
 #include "pass/pass.h"
 
 enum { kMaxSiblings = 8 };
@@ -344,8 +345,8 @@ static carnot_status* keep_batch_first(carnot_node* move) {
   return NULL;
 }
 
-// Half precision on a device, float32 on the CPU.
-static bool is_taken(const carnot_pass_options* options, const carnot_value* value) {
+// What attention computes in: half precision on a device, float32 on the CPU.
+static bool has_attention_type(const carnot_pass_options* options, const carnot_value* value) {
   if (options->device) return is_half(value);
   return value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == CARNOT_DTYPE_F32;
 }
@@ -353,7 +354,7 @@ static bool is_taken(const carnot_pass_options* options, const carnot_value* val
 // On the CPU one GEMM pays where it multiplies BF16.
 static carnot_status* join_readers_of(const carnot_pass_options* options, carnot_value* value) {
   if (!options->device && options->half != CARNOT_DTYPE_BF16) return NULL;
-  return is_taken(options, value) ? join_readers(value) : NULL;
+  return has_attention_type(options, value) ? join_readers(value) : NULL;
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
@@ -362,9 +363,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
     CARNOT_TRY(join_readers_of(options, block->params[i]));
   // The node itself stays; those behind it may go.
   for (carnot_node* node = block->first; node; node = node->next) {
-    if (node->op == CARNOT_OP_SQUEEZE && is_taken(options, node->outputs[0]))
+    if (node->op == CARNOT_OP_SQUEEZE && has_attention_type(options, node->outputs[0]))
       CARNOT_TRY(unpack(node));
-    if (node->op == CARNOT_OP_TRANSPOSE && is_taken(options, node->outputs[0]))
+    if (node->op == CARNOT_OP_TRANSPOSE && has_attention_type(options, node->outputs[0]))
       CARNOT_TRY(keep_batch_first(node));
     for (int i = 0; i < node->output_count; i++)
       if (node->outputs[i]) CARNOT_TRY(join_readers_of(options, node->outputs[i]));

@@ -259,24 +259,27 @@ static double cost_of(const carnot_work_partition* p, int64_t k, double a_bytes,
          (b_bytes > hidden ? b_bytes - hidden : 0) + products;
 }
 
+// What the threads take of a cost that |count| parts share; of few threads a cut into fewer than
+// half of |wanted| parts counts twice.
+static double share_of(int threads, int64_t count, int64_t wanted) {
+  if (threads > CARNOT_FEW_THREADS) return carnot_parts_time(threads, count) / (double)count;
+  return 2 * count >= wanted ? 1 : 2;
+}
+
 carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes) {
-  const bool is_few = threads <= CARNOT_FEW_THREADS;
-  const int64_t wanted = wanted_parts(threads, m, n, k);
+  const int64_t wanted = wanted_parts(threads, m, n, k),
+                first = threads > CARNOT_FEW_THREADS ? carnot_min_i64(wanted, threads) : wanted;
   carnot_work_partition least = {.m = m, .n = n};
   double least_cost = -1;
-  for (int64_t parts = is_few ? wanted : carnot_min_i64(wanted, threads); parts <= wanted;
-       parts *= 2)
+  for (int64_t parts = first; parts <= wanted; parts *= 2)
     for (int64_t rows = 1; rows <= parts; rows *= 2) {
       carnot_work_partition p = {.m = m, .n = n, .m_unit = row_unit, .n_unit = kColumnUnit};
       p.m_count = carnot_min_i64(rows, units_of(m, row_unit));
       p.n_count = carnot_min_i64(carnot_ceildiv(parts, p.m_count), units_of(n, kColumnUnit));
-      const int64_t count = carnot_work_partition_count(&p);
-      const double shared = !is_few ? carnot_parts_time(threads, count) / (double)count
-                            : 2 * count >= wanted ? 1
-                                                  : 2,
-                   cost = cost_of(&p, k, a_bytes, b_bytes) * shared;
+      const double cost = cost_of(&p, k, a_bytes, b_bytes) *
+                          share_of(threads, carnot_work_partition_count(&p), wanted);
       if (least_cost >= 0 && cost >= least_cost) continue;
       least = p;
       least_cost = cost;

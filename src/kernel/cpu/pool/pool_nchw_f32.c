@@ -197,6 +197,11 @@ CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* x, bool 
   }
 }
 
+// Behind the lines: a count for each result of a row, then a factor.
+CARNOT_INLINE float* counts_of(const carnot_pool_axis* last, float* lines) {
+  return lines + CARNOT_POOL_NCHW_LINES * carnot_pool_nchw_line_width(last);
+}
+
 // The columns that an average counts.
 static void set_counts(const carnot_pool_nchw_f32* p, float* counts) {
   const carnot_pool_axis* a = &p->axes[p->rank - 1];
@@ -222,7 +227,7 @@ CARNOT_INLINE void pool_few_rows(const carnot_pool_nchw_f32* p, row_window* win,
                                  int64_t count, float* lines, int64_t* divisor, bool max) {
   const carnot_pool_axis* last = &p->axes[p->rank - 1];
   const int64_t left = carnot_pool_nchw_line_left(last), width = carnot_pool_nchw_line_width(last);
-  float *counts = lines + CARNOT_POOL_NCHW_LINES * width, *factors = counts + last->out;
+  float *counts = counts_of(last, lines), *factors = counts + last->out;
   int64_t rows[CARNOT_POOL_NCHW_LINES], counted[CARNOT_POOL_NCHW_LINES];
   for (int64_t i = 0; i < count; ++i, go_to_next_row(p, win)) {
     rows[i] = window_rows(p, win);
@@ -252,7 +257,7 @@ CARNOT_INLINE void pool_nchw(const carnot_pool_nchw_f32* p, int64_t row0, int64_
     for (int64_t j = 0; j < left; ++j) line[j] = max ? -INFINITY : 0;
     for (int64_t j = left + last->in; j < width; ++j) line[j] = max ? -INFINITY : 0;
   }
-  if (!max) set_counts(p, lines + CARNOT_POOL_NCHW_LINES * width);
+  if (!max) set_counts(p, counts_of(last, lines));
   row_window win = {.plane = 0};
   go_to_row(p, &win, row0);
   const int64_t together = max_i64(1, min_i64(CARNOT_POOL_NCHW_LINES, kLineFloats / width));
