@@ -13,13 +13,14 @@ from harness import Case, Device, compare, is_stand_in
 from net import Net
 from onnx import TensorProto, helper
 
-TMA, PINGPONG = "gemm_tma", "gemm_tma_pingpong"
+TMA, PINGPONG, LIBRARY = "gemm_tma", "gemm_tma_pingpong", "cuda_gemm_fp8_cublaslt"
 SIZES = [
     *[(TMA, 64, 32), (TMA, 64, 64), (TMA, 128, 64), (TMA, 128, 128), (TMA, 128, 160), (TMA, 128, 256)],
     *[(PINGPONG, 128, 128), (PINGPONG, 128, 160), (PINGPONG, 128, 192)],
 ]
 if is_stand_in():
     SIZES = [(TMA, 64, 64), (PINGPONG, 128, 128)]
+TILES = [f"cuda_{kind}_{rows}x{columns}" for kind, rows, columns in SIZES]
 # Of the relative L2 error. Operands are the same numbers on both sides; tensor cores add FP8 products to fewer bits
 # than float32 has, and a sum at the border between two FP8 numbers rounds to either.
 LIMITS = {"fp16": 4e-3, "bf16": 1.6e-2, "float32": 4e-3}
@@ -91,14 +92,27 @@ def cases() -> Iterator[Case]:
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
 def test_gemm(device: Device, case: Case, precision: str) -> str:
     *_, quantizes = case.make.args
-    rivals = [f"cuda_{kind}_{rows}x{columns}" for kind, rows, columns in SIZES]
-    left_out = [rival for rival in rivals if rival != case.tactic]
+    left_out = [rival for rival in [*TILES, LIBRARY] if rival != case.tactic]
     tactics = f"{case.tactic},copies" if device.is_stand_in else "-" + ",".join(left_out)
     error, profile = compare(device, case.make(), precision, level=1, CARNOT_CUDA_TACTICS=tactics)
     line = f"{case.name} {precision}: relative L2 {error:.1e}"
     limit = LIMIT_FP8_RESULT if quantizes else LIMITS[precision]
     assert error <= limit and case.tactic in profile, f"{line}: {profile[-600:]}"
     return line
+
+
+SLOW = f"cuda_{TMA}_128x256"
+
+
+@pytest.mark.skipif(is_stand_in(), reason="the stand-in of cuBLASLt computes nothing")
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("shape", [(128, 3072, 768), (300, 4096, 1024), (4096, 768, 2304), (4099, 2064, 784)])
+def test_gemm_by_the_library(device: Device, shape: tuple, residual: bool, precision: str) -> None:
+    """Where |SLOW| is the only tile, which the library is faster than. The tile is needed: regions are formed in float32."""
+    tactics = "-" + ",".join(tile for tile in TILES if tile != SLOW)
+    error, profile = compare(device, gemm(*shape, "", residual, False), precision, CARNOT_CUDA_TACTICS=tactics)
+    assert error <= LIMITS[precision] and LIBRARY in profile, f"relative L2 {error:.1e}: {profile[-600:]}"
 
 
 def quantized_gemm(net: Fp8Net, y: str, size: int, to: str, scale: float) -> str:

@@ -11,6 +11,7 @@ from typing import Callable, NamedTuple
 
 import onnx
 import pytest
+import test_fp8
 from harness import Device
 from net import Net
 
@@ -176,3 +177,41 @@ def test_loading_is_weighed(pruning: Pruning, load_ms: int, without: int, stays:
     """A run takes 1000 ns with the library and |without| ns without it."""
     libraries, said = pruning.build({**TIMES, "start": load_ms * 1000000, "with": 1000, "without": without})
     assert ("cuBLASLt" in libraries) == stays and " without " in said, f"{libraries} {said}"
+
+
+# ---- FP8 by the library ----
+
+FP8_TILE = "cuda_gemm_tma_64x64"
+
+
+def build_fp8(builder: Builder, activation: str, quantizes: bool) -> Built:
+    """A GEMM of FP8 operands where the library takes less time than the tile."""
+    cache = builder.plan.with_name("times")
+    onnx.save(test_fp8.gemm(64, 32, 48, activation, False, quantizes), builder.model)
+    environment = {"CARNOT_CUDA_TACTICS": f"{test_fp8.LIBRARY},{FP8_TILE},cuda_pointwise,copies"}
+    times = {test_fp8.LIBRARY: 1000, FP8_TILE: 3000, "start": 1000000, "with": 1000, "without": 3000}
+    for _ in range(3):  # its time, then those of the run with the library and without it
+        flags = ("--backend=cuda", "--fp16", f"--timingCacheFile={cache}")
+        done = builder.run("build", builder.model, "--output", builder.plan, *flags, **environment)
+        assert done.returncode == 0, done.stderr
+        lines = [line.split() for line in cache.read_text().splitlines()[1:]]
+        kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines]
+        cache.write_text("\n".join(["carnot-timing-cache 3", *kept, ""]))
+    told = builder.inspect()
+    why = " ".join(layer["Rejected"] for layer in told["Layers"])
+    return Built([layer["TacticName"] for layer in told["Layers"]], told["Libraries"], why)
+
+
+def test_fp8_operands_by_the_library(builder: Builder) -> None:
+    built = build_fp8(builder, "", False)
+    assert test_fp8.LIBRARY in built.tactics and "cuBLASLt" in built.libraries, built
+    done = builder.run("bench", builder.plan, "--iterations=2", "--duration=0")
+    assert done.returncode == 0, done.stderr
+    done = builder.run("bench", builder.plan, "--iterations=1", "--duration=0", LD_LIBRARY_PATH="")
+    assert done.returncode and "cuBLASLt" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(("activation", "quantizes", "why"), [("Gelu", False, "an activation"), ("", True, "the result is float8e4m3fn")])
+def test_what_the_library_does_not_take_in_fp8(builder: Builder, activation: str, quantizes: bool, why: str) -> None:
+    built = build_fp8(builder, activation, quantizes)
+    assert FP8_TILE in built.tactics and f"{test_fp8.LIBRARY}: {why}" in built.why, built

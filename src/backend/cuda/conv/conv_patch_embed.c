@@ -61,7 +61,7 @@ static void set_gemm(int32_t type, int64_t rows, int64_t filters, int64_t taps, 
   memset(out, 0, sizeof(*out));
   out->m = rows, out->n = filters, out->k = taps, out->batch = 1;
   out->a_ld = out->b_ld = taps;
-  out->type = type, out->trans_b = 1, out->bias = bias, out->fast = fast;
+  out->type = out->result = type, out->trans_b = 1, out->bias = bias, out->fast = fast;
   out->alignment = alignment;
 }
 

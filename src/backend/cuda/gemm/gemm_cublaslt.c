@@ -28,7 +28,8 @@ carnot_status* carnot_cuda_gemm_cublaslt_key(const carnot_gemm_sizes* e,
                                              carnot_cuda_cublaslt_gemm* key) {
   bool ta = p->gemm.trans_a && a->rank > 1, tb = p->gemm.trans_b && b->rank > 1;
   memset(key, 0, sizeof(*key));
-  key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1, key->type = (int32_t)a->format.dtype;
+  key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1;
+  key->type = key->result = (int32_t)a->format.dtype;
   key->trans_a = ta, key->trans_b = tb;
   key->a_ld = ta ? e->m : e->k, key->b_ld = tb ? e->k : e->n;
   // Batches that share B are folded into the rows of A.

@@ -9,17 +9,9 @@
 #include "backend/cuda/gemm/weight_transpose.h"
 #include "tactic/problem/quantized.h"
 
-enum { kVector = 16, kWeights = 0, kScales, kBias, kConstants };
+enum { kVector = 16 };
 
-// Stored in engines.
-typedef struct fp8_params {
-  int64_t channels, filters;
-  int32_t x, residual;  // inputs of the step; residual -1: none
-  int32_t types;        // carnot_cuda_gemm_tile_types
-  int32_t activation;   // carnot_cuda_activation
-  float low, high, factor;
-  int32_t reserved;
-} fp8_params;
+typedef carnot_cuda_gemm_fp8_params fp8_params;
 
 static bool is_fp8(carnot_dtype dtype) { return dtype == CARNOT_DTYPE_F8E4M3FN; }
 
@@ -207,10 +199,10 @@ carnot_status* carnot_cuda_gemm_fp8_prepare(const carnot_problem* problem, carno
                                   (double)((const float*)w_scale->data)[each ? n : 0]);
     ((float*)bias)[n] = b ? (float)carnot_load_f64(b->dtype, b->data, n) : 0;
   }
-  add_constant(out, kWeights, "nk f8e4m3fn", weights, bytes);
-  add_constant(out, kScales, "f32 scales", scales, count * sizeof(float));
-  add_constant(out, kBias, "f32 bias", bias, count * sizeof(float));
-  out->constant_count = kConstants;
+  add_constant(out, CARNOT_CUDA_FP8_WEIGHTS, "nk f8e4m3fn", weights, bytes);
+  add_constant(out, CARNOT_CUDA_FP8_SCALES, "f32 scales", scales, count * sizeof(float));
+  add_constant(out, CARNOT_CUDA_FP8_BIAS, "f32 bias", bias, count * sizeof(float));
+  out->constant_count = CARNOT_CUDA_FP8_CONSTANTS;
   out->params = params;
   out->param_bytes = sizeof(fp8_params);
   for (uint32_t i = 0; i < problem->input_count; i++)
@@ -224,7 +216,9 @@ bool carnot_cuda_is_fp8_step(const carnot_step_view* step) {
   return step->param_bytes == sizeof(fp8_params);
 }
 
-carnot_status* carnot_cuda_gemm_fp8_check(const carnot_step_view* step) {
+carnot_status* carnot_cuda_gemm_fp8_check(const carnot_step_view* step, size_t bias_bytes) {
+  CARNOT_CHECK(step->param_bytes >= sizeof(fp8_params), INVALID_MODEL, "%u bytes of parameters",
+               step->param_bytes);
   const fp8_params* p = step->params;
   const int64_t inputs = (int64_t)step->input_count, most = 1 << 24;
   CARNOT_CHECK(p->channels >= 1 && p->channels <= most && p->channels % kVector == 0 &&
@@ -237,9 +231,10 @@ carnot_status* carnot_cuda_gemm_fp8_check(const carnot_step_view* step) {
                INVALID_MODEL, "operands %d and %d of %u inputs, types %d, activation %d", p->x,
                p->residual, step->input_count, p->types, p->activation);
   const size_t vector = (size_t)p->filters * sizeof(float), *bytes = step->constant_bytes;
-  CARNOT_CHECK(step->constant_count == kConstants &&
-                   bytes[kWeights] == (size_t)(p->filters * p->channels) &&
-                   bytes[kScales] == vector && bytes[kBias] == vector,
+  CARNOT_CHECK(step->constant_count == CARNOT_CUDA_FP8_CONSTANTS &&
+                   bytes[CARNOT_CUDA_FP8_WEIGHTS] == (size_t)(p->filters * p->channels) &&
+                   bytes[CARNOT_CUDA_FP8_SCALES] == vector &&
+                   bytes[CARNOT_CUDA_FP8_BIAS] == (size_t)p->filters * bias_bytes,
                INVALID_MODEL, "%u constants of an FP8 GEMM with weights of %lldx%lld",
                step->constant_count, (long long)p->channels, (long long)p->filters);
   return NULL;
@@ -301,6 +296,6 @@ carnot_status* carnot_cuda_gemm_fp8_shape(const carnot_step_view* step,
 }
 
 void carnot_cuda_gemm_fp8_bind(const carnot_step_view* step, carnot_cuda_gemm_tile_params* out) {
-  out->scale = step->constants[kScales];
-  out->bias = step->constants[kBias];
+  out->scale = step->constants[CARNOT_CUDA_FP8_SCALES];
+  out->bias = step->constants[CARNOT_CUDA_FP8_BIAS];
 }

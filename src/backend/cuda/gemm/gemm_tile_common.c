@@ -186,7 +186,7 @@ carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, int 
 }
 
 carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) {
-  if (carnot_cuda_is_fp8_step(step)) return carnot_cuda_gemm_fp8_check(step);
+  if (carnot_cuda_is_fp8_step(step)) return carnot_cuda_gemm_fp8_check(step, sizeof(float));
   CARNOT_CHECK(step->param_bytes == sizeof(tile_params) && step->constant_count >= 1 &&
                    step->input_count <= 64,
                INVALID_MODEL, "%u bytes of parameters, %u constants, %u operands",

@@ -5,10 +5,13 @@
 #include "backend/cuda/driver/cuda.h"
 
 // d[b,m,n] = epilogue(alpha a[b,m,k] b[b,k,n] + beta c[b,m,n]), all row-major; strides of
-// batches and rows in elements. Zeroed before it is filled: its bytes are a key.
+// batches and rows in elements. FP8 operands are E4M3FN, b transposed, and columns of the product
+// are multiplied by scales before c and the bias are added. Zeroed before it is filled: its bytes
+// are a key.
 typedef struct carnot_cuda_cublaslt_gemm {
   int64_t m, n, k, batch, a_batch, b_batch, c_batch, a_ld, b_ld;
-  int32_t type, trans_a, trans_b, bias, activation, beta, fast, alignment;
+  int32_t type, result;  // of a and b; of c, d and the bias
+  int32_t trans_a, trans_b, bias, activation, beta, fast, alignment;
 } carnot_cuda_cublaslt_gemm;
 
 typedef enum carnot_cuda_cublaslt_activation {
@@ -45,6 +48,7 @@ carnot_status* carnot_cuda_cublaslt_choose(const carnot_problem* problem,
 
 typedef struct carnot_cuda_cublaslt_operands {
   const void *a, *b, *c, *bias;  // c NULL: nothing is added
+  const float* scales;           // of FP8 operands: one a column
   void *y, *workspace;
   float alpha, beta;
 } carnot_cuda_cublaslt_operands;
