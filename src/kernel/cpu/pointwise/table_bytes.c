@@ -1,26 +1,12 @@
-// Functions of one byte: four registers hold a table with VBMI, sixteen shuffles make one without.
+// Functions of one byte: four registers hold a table with VBMI, which is asked for here, sixteen
+// shuffles make one without.
 #include "kernel/cpu/pointwise/table_bytes.h"
 
 #include <string.h>
 
 #include "kernel/cpu/common/kernels_isa.h"
 
-#if defined(__AVX512VBMI__)
-
-static int64_t whole_vectors(const uint8_t* table, int64_t count, const uint8_t* x, uint8_t* y) {
-  const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64),
-                c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
-  int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    const __m512i at = _mm512_loadu_si512(x + i);
-    const __m512i low = _mm512_permutex2var_epi8(a, at, b),
-                  high = _mm512_permutex2var_epi8(c, at, d);
-    _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(at), low, high));
-  }
-  return i;
-}
-
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
 
 #if defined(__AVX512BW__)
 typedef __m512i vector;
@@ -42,7 +28,7 @@ typedef __m256i vector;
 
 // A shuffle gives 0 where bit 7 of an index is set: row t of the table answers for the bytes whose
 // upper half is t, whose indices alone stay below 128.
-static int64_t whole_vectors(const uint8_t* table, int64_t count, const uint8_t* x, uint8_t* y) {
+static int64_t by_shuffles(const uint8_t* table, int64_t count, const uint8_t* x, uint8_t* y) {
   vector rows[16];
   for (int t = 0; t < 16; ++t)
     rows[t] = VECTOR_FOUR_TIMES(_mm_loadu_si128((const __m128i*)(const void*)(table + 16 * t)));
@@ -61,6 +47,36 @@ static int64_t whole_vectors(const uint8_t* table, int64_t count, const uint8_t*
   }
   return i;
 }
+
+#if defined(__AVX512BW__)
+
+// VBMI is part of no level but AMX's; Ice Lake, Zen 4 and what followed them have it.
+__attribute__((target("avx512vbmi"))) static int64_t by_permutations(const uint8_t* table,
+                                                                     int64_t count,
+                                                                     const uint8_t* x, uint8_t* y) {
+  const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64),
+                c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+  int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    const __m512i at = _mm512_loadu_si512(x + i);
+    const __m512i low = _mm512_permutex2var_epi8(a, at, b),
+                  high = _mm512_permutex2var_epi8(c, at, d);
+    _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(at), low, high));
+  }
+  return i;
+}
+
+static int64_t whole_vectors(const uint8_t* table, int64_t count, const uint8_t* x, uint8_t* y) {
+  return (__builtin_cpu_supports("avx512vbmi") ? by_permutations : by_shuffles)(table, count, x, y);
+}
+
+#else
+
+static int64_t whole_vectors(const uint8_t* table, int64_t count, const uint8_t* x, uint8_t* y) {
+  return by_shuffles(table, count, x, y);
+}
+
+#endif
 
 #else
 
