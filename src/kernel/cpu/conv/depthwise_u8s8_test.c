@@ -28,6 +28,11 @@ static const problem kProblems[] = {
     {5, 12, 33, 3, 3, 1, 1, 2, false, CARNOT_INT8_OUTPUT_S32, false, NONE},
     {9, 10, 130, 3, 3, 1, 1, 1, true, CARNOT_INT8_OUTPUT_F32, false, CLIP},
     {8, 9, 72, 3, 3, 2, 1, 1, false, CARNOT_INT8_OUTPUT_F32, false, TANH},
+    {9, 8, 144, 5, 5, 1, 1, 2, true, CARNOT_INT8_OUTPUT_U8, false, NONE},
+    {11, 12, 70, 5, 5, 2, 1, 2, false, CARNOT_INT8_OUTPUT_S8, false, NONE},
+    {4, 3, 20, 5, 5, 2, 1, 2, true, CARNOT_INT8_OUTPUT_U8, true, NONE},
+    {6, 1, 64, 5, 5, 1, 1, 2, false, CARNOT_INT8_OUTPUT_F32, false, CLIP},
+    {10, 11, 129, 5, 5, 2, 1, 0, true, CARNOT_INT8_OUTPUT_S32, false, NONE},
 };
 enum { kZero = 250 };  // of the source; -6 where it is signed
 
