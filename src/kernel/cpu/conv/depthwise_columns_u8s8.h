@@ -243,22 +243,12 @@ CARNOT_INLINE void run_columns_of(int side, int stride, const carnot_depthwise_u
   }
 }
 
-// Functions of their own, lest the compiler keep what one of them reads in registers of another.
-#define RUN_COLUMNS(side, stride)                                      \
-  static __attribute__((noinline)) void run_columns_##side##_##stride( \
-      const carnot_depthwise_u8s8* p, int64_t row0, int64_t row1) {    \
-    run_columns_of(side, stride, p, row0, row1);                       \
-  }
-RUN_COLUMNS(3, 1)
-RUN_COLUMNS(3, 2)
-RUN_COLUMNS(5, 1)
-RUN_COLUMNS(5, 2)
-
 static void run_columns(const carnot_depthwise_u8s8* p, int64_t row0, int64_t row1) {
+  const bool is_dense = p->stride_w == 1;
   if (p->r == 3)
-    (p->stride_w == 1 ? run_columns_3_1 : run_columns_3_2)(p, row0, row1);
+    is_dense ? run_columns_of(3, 1, p, row0, row1) : run_columns_of(3, 2, p, row0, row1);
   else
-    (p->stride_w == 1 ? run_columns_5_1 : run_columns_5_2)(p, row0, row1);
+    is_dense ? run_columns_of(5, 1, p, row0, row1) : run_columns_of(5, 2, p, row0, row1);
 }
 
 #endif
