@@ -43,8 +43,9 @@ class Builder:
 
     def build(self, *flags: str) -> Built:
         done = self.run("build", self.model, "--output", self.plan, "--backend=cuda:sm_90", *flags)
-        if done.returncode:
-            return Built([], [], done.stderr)
+        return Built([], [], done.stderr) if done.returncode else self.built()
+
+    def built(self) -> Built:
         told = self.inspect()
         why = " ".join(layer["Rejected"] for layer in told["Layers"])
         return Built([layer["TacticName"] for layer in told["Layers"]], told["Libraries"], why)
@@ -140,6 +141,13 @@ def test_what_this_user_compiled_is_not_compiled_again(program: Callable, tmp_pa
 TIMES = {LIBRARY: 1000, "cuda_gemm_multistage_64x64": 1200, "start": 300000000}
 
 
+def dictate(cache: pathlib.Path, times: dict) -> None:
+    """Replaces times of a timing cache; None removes one."""
+    lines = [line.split() for line in cache.read_text().splitlines()[1:]]
+    kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines if times.get(what, ns) is not None]
+    cache.write_text("\n".join(["carnot-timing-cache 3", *kept, ""]))
+
+
 class Pruning:
     """Builds with the entries of a timing cache dictated."""
 
@@ -150,9 +158,8 @@ class Pruning:
 
     def build(self, times: dict) -> tuple[list[str], str]:
         """The engine's libraries, the log and the new cache. |times| replaces the cache's times; None removes one."""
-        lines = [line.split() for line in self.cache.read_text().splitlines()[1:]] if self.cache.exists() else []
-        kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines if times.get(what, ns) is not None]
-        self.cache.write_text("\n".join(["carnot-timing-cache 3", *kept, ""]))
+        if self.cache.exists():
+            dictate(self.cache, times)
         flags = ("--backend=cuda", "--fp16", f"--timingCacheFile={self.cache}")
         tactics = f"{LIBRARY},cuda_gemm_multistage_64x64"
         done = self.builder.run(
@@ -194,12 +201,8 @@ def build_fp8(builder: Builder, activation: str, quantizes: bool) -> Built:
         flags = ("--backend=cuda", "--fp16", f"--timingCacheFile={cache}")
         done = builder.run("build", builder.model, "--output", builder.plan, *flags, **environment)
         assert done.returncode == 0, done.stderr
-        lines = [line.split() for line in cache.read_text().splitlines()[1:]]
-        kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines]
-        cache.write_text("\n".join(["carnot-timing-cache 3", *kept, ""]))
-    told = builder.inspect()
-    why = " ".join(layer["Rejected"] for layer in told["Layers"])
-    return Built([layer["TacticName"] for layer in told["Layers"]], told["Libraries"], why)
+        dictate(cache, times)
+    return builder.built()
 
 
 def test_fp8_operands_by_the_library(builder: Builder) -> None:

@@ -76,9 +76,7 @@ static void choose_algo(const carnot_problem* problem, const carnot_cuda_conv* c
   carnot_cuda_cublaslt_gemm gemm;
   set_gemm((int32_t)y->format.dtype, rows, y->dims[1], taps, c->bias != CARNOT_PLAN_NONE,
            problem->fast_fp32, 16, &gemm);
-  carnot_status* status = carnot_cuda_cublaslt_choose(problem, &gemm, out);
-  if (status) *out = (carnot_cuda_cublaslt_choice){0};
-  carnot_status_free(status);
+  carnot_cuda_cublaslt_choose(problem, &gemm, out);
 }
 
 static carnot_status* patch_prepare(const carnot_problem* problem, carnot_prepared* out) {

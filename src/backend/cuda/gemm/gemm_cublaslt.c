@@ -81,7 +81,8 @@ static carnot_status* time_algos(const carnot_problem* problem, const carnot_cud
   CARNOT_TRY(carnot_cuda_gemm_sizes_of(&p->gemm, a, b, y, &e));
   CARNOT_TRY(carnot_cuda_gemm_batches_of(a, b, y, &e, &t));
   CARNOT_TRY(carnot_cuda_gemm_cublaslt_key(&e, p, problem->fast_fp32, &t, a, b, y, NULL, &key));
-  return carnot_cuda_cublaslt_choose(problem, &key, out);
+  carnot_cuda_cublaslt_choose(problem, &key, out);
+  return NULL;
 }
 
 void carnot_cuda_gemm_cublaslt_choose(const carnot_problem* problem,

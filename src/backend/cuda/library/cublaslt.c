@@ -48,7 +48,7 @@ static carnot_status* make_ones(carnot_cuda* cuda, size_t count, void** out) {
 }
 
 // At least |count| ones in memory that lives as long as the device, shared by all GEMMs whose rows
-// are less than a power of two. The mutex is held by the caller.
+// are no more than its power of two. The mutex is held by the caller.
 static carnot_status* find_ones(carnot_cuda* cuda, int64_t count, const float** out) {
   uint64_t size = kLeastOnes;
   while (size < (uint64_t)count) size *= 2;
@@ -402,13 +402,12 @@ static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_cubl
   return NULL;
 }
 
-carnot_status* carnot_cuda_cublaslt_choose(const carnot_problem* problem,
-                                           const carnot_cuda_cublaslt_gemm* gemm,
-                                           carnot_cuda_cublaslt_choice* out) {
+void carnot_cuda_cublaslt_choose(const carnot_problem* problem,
+                                 const carnot_cuda_cublaslt_gemm* gemm,
+                                 carnot_cuda_cublaslt_choice* out) {
   contest c = {.cuda = carnot_cuda_of(problem->device)};
   *out = (carnot_cuda_cublaslt_choice){0};
-  carnot_status* status = hold(problem, gemm, &c, out);
+  carnot_status_free(hold(problem, gemm, &c, out));
   if (c.memory) c.cuda->base.backend->free(&c.cuda->base, c.memory);
   drop(c.cuda, &c.plan);
-  return status;
 }

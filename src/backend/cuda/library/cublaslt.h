@@ -41,10 +41,10 @@ carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda, const carnot_cuda_cu
                                          carnot_cuda_cublaslt_plan** out_plan) CARNOT_MUST_USE;
 size_t carnot_cuda_cublaslt_workspace(const carnot_cuda_cublaslt_plan* plan);
 // Times the algorithms that the library proposes, with cold weights; times are read from and
-// written to the timing cache.
-carnot_status* carnot_cuda_cublaslt_choose(const carnot_problem* problem,
-                                           const carnot_cuda_cublaslt_gemm* gemm,
-                                           carnot_cuda_cublaslt_choice* out) CARNOT_MUST_USE;
+// written to the timing cache. Where none can be timed |out| is zeroed: the heuristic's first runs.
+void carnot_cuda_cublaslt_choose(const carnot_problem* problem,
+                                 const carnot_cuda_cublaslt_gemm* gemm,
+                                 carnot_cuda_cublaslt_choice* out);
 
 typedef struct carnot_cuda_cublaslt_operands {
   const void *a, *b, *c, *bias;  // c NULL: nothing is added

@@ -18,12 +18,11 @@ static bool tiles_permitted(void) {
 static bool tiles_permitted(void) { return false; }
 #endif
 
-// With VBMI, which every processor with AMX has.
 static bool has_amx(void) {
-  enum { kVbmi = 1 << 1, kAmxBf16 = 1 << 22, kAmxTile = 1 << 24, kAmxInt8 = 1 << 25 };
+  enum { kAmxBf16 = 1 << 22, kAmxTile = 1 << 24, kAmxInt8 = 1 << 25 };
   unsigned a, b, c, d;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & kVbmi) && (d & kAmxBf16) &&
-         (d & kAmxTile) && (d & kAmxInt8);
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmxBf16) && (d & kAmxTile) &&
+         (d & kAmxInt8);
 }
 
 unsigned carnot_machine_features(void) {

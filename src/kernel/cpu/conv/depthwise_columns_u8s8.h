@@ -164,7 +164,7 @@ CARNOT_INLINE void interleave(int side, const columns_u8s8* k, const uint8_t* co
   }
 }
 
-// |sum| and the products of a column of bytes with column |s| of the filter.
+// |sum| and a column of bytes multiplied by column |s| of the filter.
 CARNOT_INLINE __m512i add_column(int side, const columns_u8s8* k, __m512i sum,
                                  __m512i x[kMostGroups][4], int s, int v) {
   CARNOT_UNROLL

@@ -50,7 +50,7 @@ static int64_t by_shuffles(const uint8_t* table, int64_t count, const uint8_t* x
 
 #if defined(__AVX512BW__)
 
-// VBMI is part of no level but AMX's; Ice Lake, Zen 4 and what followed them have it.
+// VBMI is part of no level; Ice Lake, Zen 4 and what followed them have it.
 __attribute__((target("avx512vbmi"))) static int64_t by_permutations(const uint8_t* table,
                                                                      int64_t count,
                                                                      const uint8_t* x, uint8_t* y) {
