@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 import onnx
@@ -22,6 +22,7 @@ class Model:
         self.nodes: list = []
         self.constants: dict = {}
         self.inputs: dict = {}
+        self.dims: dict = {}
 
     def packed_constant(self, array: np.ndarray, dtype: int) -> str:
         """Integers of a type that NumPy lacks, such as INT4."""
@@ -40,8 +41,10 @@ class Model:
         self.nodes.append(h.make_node(op, inputs, names, names[0], domain=domain, **attributes))
         return names[0] if outputs == 1 else names
 
-    def input(self, name: str, array: np.ndarray) -> str:
+    def input(self, name: str, array: np.ndarray, dims: Sequence[int | str] | None = None) -> str:
+        """|dims|: the array's, or names where they are open."""
         self.inputs[name] = array
+        self.dims[name] = dims or array.shape
         return name
 
     def dequantize(self, x: str, scale: object, zero: object, **attributes: object) -> str:
@@ -55,7 +58,7 @@ class Model:
         graph = h.make_graph(
             self.nodes,
             "g",
-            [h.make_tensor_value_info(k, TYPES[v.dtype.type], v.shape) for k, v in self.inputs.items()],
+            [h.make_tensor_value_info(k, TYPES[v.dtype.type], self.dims[k]) for k, v in self.inputs.items()],
             [h.make_tensor_value_info(k, TYPES[v], None) for k, v in outputs.items()],
             [v if isinstance(v, T) else nh.from_array(v, k) for k, v in self.constants.items()],
         )

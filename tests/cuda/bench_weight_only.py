@@ -3,8 +3,9 @@
 
 Usage: bench_weight_only.py CARNOT [--peak GB/S] [--bits 4] [--block 128] [--type fp16] [--sizes NxK,..] [--rows M,..]
 
-Each network holds as many layers side by side, with weights of their own, as exceed the caches; the time is that of a
-run divided by the layers. Bytes: weights, scales, operand and result of a layer.
+A network holds as many layers side by side, with weights of their own, as exceed the caches, another one twice as many:
+a layer's time is the difference of their runs, which the start of a run and its copies do not enter. Bytes: weights,
+scales, operand and result of a layer.
 """
 
 import argparse
@@ -42,6 +43,19 @@ def network(n: int, k: int, rows: int, layers: int, bits: int, block: int, is_ha
     return h.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
+def run_ms(carnot: str, folder: pathlib.Path, model: onnx.ModelProto) -> tuple[float, set[str]]:
+    """The median run, and the tactics."""
+    plan = folder / "m.plan"
+    onnx.save(model, folder / "m.onnx")
+    flags = ["--backend=cuda", "--builderOptimizationLevel=3", f"--timingCacheFile={folder / 'timings'}"]
+    subprocess.run([carnot, "build", folder / "m.onnx", "--output", plan, *flags], check=True, stdout=subprocess.DEVNULL)
+    text = subprocess.run([carnot, "inspect", plan, "--json"], check=True, capture_output=True, text=True).stdout
+    tactics = {layer["TacticName"] for layer in json.loads(text)["Layers"]}
+    bench = [carnot, "bench", plan, "--backend=cuda", "--json", "--duration=0.3"]
+    done = subprocess.run(bench, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])["median_ms"], tactics
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("carnot")
@@ -61,16 +75,12 @@ def main() -> None:
         for rows in map(int, options.rows.split(",")):
             with tempfile.TemporaryDirectory() as name:
                 path = pathlib.Path(name)
-                onnx.save(network(n, k, rows, layers, options.bits, options.block, is_half), path / "m.onnx")
-                flags = ["--backend=cuda", "--builderOptimizationLevel=3"]
-                subprocess.run([options.carnot, "build", path / "m.onnx", "--output", path / "m.plan", *flags], check=True)
-                inspect = [options.carnot, "inspect", path / "m.plan", "--json"]
-                text = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout
-                tactics = {layer["TacticName"] for layer in json.loads(text)["Layers"]}
-                bench = [options.carnot, "bench", path / "m.plan", "--backend=cuda", "--json", "--duration=0.3"]
-                done = subprocess.run(bench, check=True, capture_output=True, text=True)
-            record = json.loads(done.stdout.splitlines()[-1])
-            us = record["median_ms"] * 1e3 / layers
+                runs = [
+                    run_ms(options.carnot, path, network(n, k, rows, count, options.bits, options.block, is_half))
+                    for count in (layers, 2 * layers)
+                ]
+            us = (runs[1][0] - runs[0][0]) * 1e3 / layers
+            tactics = runs[0][1] | runs[1][1]
             rate = (weights + rows * (n + k) * element) / us / 1e3
             print(
                 f"{n}x{k} INT{options.bits} block {options.block} M {rows:2}: {us:7.1f} us {rate:6.0f} GB/s "

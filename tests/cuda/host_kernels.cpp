@@ -429,7 +429,8 @@ static void run_gemm_weight_only(const void* given, unsigned long long far) {
                         : lane[step * 8 + upper * 4 + k % 4];
       i64 at = (n / 16 * p.blocks + (k / 16 >> p.shift)) * 8 + n % 8;
       int zero = p.zeros ? p.zeros[at] >> upper * 16 & 0xffff : p.zero & 0xffff;
-      f32 scale = p.has_half_scales ? load(((const f16*)p.scales)[at * 2 + upper])
+      typedef std::conditional_t<std::is_same_v<T, bf16>, bf16, f16> half;
+      f32 scale = p.has_half_scales ? load(((const half*)p.scales)[at * 2 + upper])
                                     : ((const f32*)p.scales)[at * 2 + upper];
       w[(size_t)k] = (f64)(q - zero) * scale;
     }
@@ -454,6 +455,11 @@ static void run_gemm_weight_only(const void* given, unsigned long long far) {
   HOST_WEIGHT_ONLY(bits, span, height, width, bf16, direct_)
 #define HOST_WEIGHT_ONLY_DIRECT_FORMS(height, width, slices) \
   CARNOT_CUDA_WEIGHT_ONLY_DIRECT_FORMS(HOST_WEIGHT_ONLY_DIRECT_TYPES, height, width, slices)
+#define HOST_WEIGHT_ONLY_STREAM(bits, span)                                                       \
+  HOST_KERNEL(gemm_weight_only_stream_##bits##_##span##_f16, (run_gemm_weight_only<f16, bits>),   \
+              carnot_cuda_weight_only_params)                                                     \
+  HOST_KERNEL(gemm_weight_only_stream_##bits##_##span##_bf16, (run_gemm_weight_only<bf16, bits>), \
+              carnot_cuda_weight_only_params)
 #define HOST_WEIGHT_ONLY_FORMS(height, width, slices) \
   CARNOT_CUDA_WEIGHT_ONLY_FORMS(HOST_WEIGHT_ONLY_TYPES, height, width, slices)
 
@@ -972,6 +978,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
   CARNOT_CUDA_WEIGHT_ONLY_SIZES(HOST_WEIGHT_ONLY_FORMS)
   CARNOT_CUDA_WEIGHT_ONLY_DIRECT_SIZES(HOST_WEIGHT_ONLY_DIRECT_FORMS)
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_FORMS(HOST_WEIGHT_ONLY_STREAM)
   CARNOT_CUDA_DEPTHWISE_INT8_SPANS(HOST_DEPTHWISE_INT8)
   HOST_KERNEL(depthwise_int8_u8, (run_depthwise_int8<u8, 0, 1, 0>),
               carnot_cuda_depthwise_int8_params)

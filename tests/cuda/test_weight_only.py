@@ -15,7 +15,8 @@ from quantized_rule import RNG, Model
 NARROW = "cuda_gemm_weight_only_32"
 WIDE = "cuda_gemm_weight_only_128"
 DIRECT = [f"cuda_gemm_weight_only_direct_{columns}" for columns in (16, 32, 128)]
-TACTICS = [NARROW, WIDE, *DIRECT]
+STREAM = "cuda_gemm_weight_only_stream_16"
+TACTICS = [NARROW, WIDE, *DIRECT, STREAM]
 # Of the sum of magnitudes: the rounding of x and of the result, and, of float32, of the sums.
 EPSILON = {"": 2.0**-20, "--fp16": 2.0**-10, "--bf16": 2.0**-7}
 FLAGS = list(EPSILON)
@@ -26,8 +27,8 @@ def command(tactic: str):
     if device.why_absent():
         pytest.skip(device.why_absent())
     # The stand-in driver runs what it is given; on a GPU all others serve the rest.
-    # The direct forms, which are asked first, take no float32: the others hold the region until its type is chosen.
-    wanted = [tactic, NARROW, WIDE] if tactic in DIRECT else [tactic]
+    # The forms that are asked first take no float32: the others hold the region until its type is chosen.
+    wanted = [tactic, NARROW, WIDE] if tactic in (*DIRECT, STREAM) else [tactic]
     choice = f"{tactic},copies" if is_stand_in() else "-" + ",".join(t for t in TACTICS if t not in wanted)
 
     def run(*arguments: object) -> str:
@@ -129,7 +130,10 @@ def test_matmul_nbits(
 
 @pytest.mark.parametrize("is_bf16", [False, True])
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize(("rows", "tactic"), [(3, DIRECT[0]), (5, DIRECT[1]), (13, DIRECT[1]), (49, DIRECT[2])])
+@pytest.mark.parametrize(
+    ("rows", "tactic"),
+    [(1, STREAM), (8, STREAM), (3, DIRECT[0]), (5, DIRECT[1]), (13, DIRECT[1]), (49, DIRECT[2])],
+)
 @pytest.mark.parametrize(
     ("n", "k", "block", "bits"),
     [
@@ -203,7 +207,24 @@ def test_dequantize_transposed(
     assert (np.abs(got - want) <= bound).all(), (np.abs(got - want) / bound).max()
 
 
-@pytest.mark.parametrize("tactic", [NARROW, *DIRECT[:2]])
+@pytest.mark.parametrize("rows", [1, 5, 21])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_stream_of_open_rows(tmp_path: pathlib.Path, bits: int, rows: int) -> None:
+    """Blocks go round over more column groups than there are blocks, and over rows that do not fit at once."""
+    n, k = 8200, 2048 if rows == 1 else 11264
+    w = weights(n, k, bits, 256, True, np.float16)
+    x = activations(rows, k).astype(np.float16)
+    m = Model()
+    y = nbits(m, m.input("x", x, ["rows", k]), w, True)
+    flags = [f"--{end}Shapes=x:{size}x{k}" for end, size in (("min", 1), ("opt", 1), ("max", 32))]
+    (got,), tactics = m.run(
+        tmp_path, {y: np.float16}, command(STREAM), "--backend=cuda", "--builderOptimizationLevel=0", *flags
+    )
+    assert STREAM in tactics, tactics
+    near(got, x, w.wide(), "--fp16")
+
+
+@pytest.mark.parametrize("tactic", [NARROW, *DIRECT[:2], STREAM])
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_float16_model(tmp_path: pathlib.Path, tactic: str, alpha: float) -> None:
     """Scales in float16 stay so, unless alpha joins them."""
@@ -213,6 +234,22 @@ def test_float16_model(tmp_path: pathlib.Path, tactic: str, alpha: float) -> Non
     y = m.node("Gemm", m.input("x", x), dequantized(m, w, T.UINT4), m.constant(bias), transB=1, alpha=alpha)
     got = build_and_run(m, tmp_path, y, tactic, "", np.float16)
     near(got, x, alpha * w.wide(), "--fp16", bias.astype(np.float64))
+
+
+@pytest.mark.skipif(is_stand_in(), reason="the stand-in driver does not run the casts to bfloat16, which are generated")
+@pytest.mark.parametrize("tactic", [NARROW, *DIRECT[:2], STREAM])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_bfloat16_scales(tmp_path: pathlib.Path, bits: int, tactic: str) -> None:
+    """Scales in bfloat16 stay so beside an operand in bfloat16."""
+    w = weights(80, 512, bits, 32, True)
+    w = w._replace(scales=(w.scales.view(np.uint32) & 0xFFFF0000).view(np.float32))
+    x = activations(3, 512)
+    m = Model()
+    dtype = T.UINT4 if bits == 4 else T.UINT8
+    parts = [m.packed_constant(w.q, dtype), m.packed_constant(w.scales, T.BFLOAT16), m.packed_constant(w.zeros, dtype)]
+    b = m.node("Transpose", m.node("DequantizeLinear", *parts, axis=1, block_size=32))
+    y = m.node("Cast", m.node("MatMul", m.node("Cast", m.input("x", x), to=T.BFLOAT16), b), to=T.FLOAT)
+    near(build_and_run(m, tmp_path, y, tactic, ""), x, w.wide(), "--bf16")
 
 
 @pytest.mark.skipif(is_stand_in(), reason="the stand-in driver computes in float64")

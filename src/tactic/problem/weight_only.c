@@ -135,16 +135,51 @@ const char* carnot_weight_only_read(const carnot_problem* problem, carnot_weight
   return read_scales(problem, dequantize, out, reason, size);
 }
 
+// Numbers |first| and following of packed |data|, the first of a byte in its lowest bits. |flip|
+// makes signed ones unsigned.
+static inline void read_packed(const uint8_t* data, int bits, size_t first, int64_t count,
+                               uint8_t flip, uint8_t* out) {
+  const size_t each = 8 / (size_t)bits;
+  for (int64_t i = 0; i < count; i++) {
+    const size_t at = first + (size_t)i;
+    const unsigned number = data[at / each] >> (at % each * (size_t)bits) & ((1u << bits) - 1);
+    out[i] = (uint8_t)(number ^ flip);
+  }
+}
+
+static void read_numbers(const uint8_t* data, int bits, size_t first, int64_t count, uint8_t flip,
+                         uint8_t* out) {
+  switch (bits) {
+    case 2: read_packed(data, 2, first, count, flip, out); break;
+    case 4: read_packed(data, 4, first, count, flip, out); break;
+    default: read_packed(data, 8, first, count, flip, out); break;
+  }
+}
+
+// Of weights [K,N], in squares.
+static void read_transposed(const uint8_t* data, const carnot_weight_only_problem* view,
+                            uint8_t flip, uint8_t* out) {
+  enum { kSide = 64 };
+  uint8_t square[kSide][kSide];
+  for (int64_t k0 = 0; k0 < view->k; k0 += kSide)
+    for (int64_t n0 = 0; n0 < view->n; n0 += kSide) {
+      const int64_t rows = carnot_min_i64(kSide, view->k - k0),
+                    columns = carnot_min_i64(kSide, view->n - n0);
+      for (int64_t k = 0; k < rows; k++)
+        read_numbers(data, view->bits, (size_t)((k0 + k) * view->n + n0), columns, flip, square[k]);
+      for (int64_t n = 0; n < columns; n++)
+        for (int64_t k = 0; k < rows; k++) out[(n0 + n) * view->k + k0 + k] = square[k][n];
+    }
+}
+
 void carnot_weight_only_numbers(const carnot_problem* problem,
                                 const carnot_weight_only_problem* view, uint8_t* out) {
-  const carnot_operand_desc* w = &problem->inputs[view->weights];
-  const int64_t shift = view->is_signed ? (int64_t)1 << (view->bits - 1) : 0;
-  const int64_t of_n = view->gemm.trans_b ? view->k : 1, of_k = view->gemm.trans_b ? 1 : view->n;
-  for (int64_t n = 0; n < view->n; n++)
-    for (int64_t k = 0; k < view->k; k++)
-      out[n * view->k + k] = (uint8_t)(carnot_load_i64(w->format.dtype, w->tensor->data,
-                                                       (size_t)(n * of_n + k * of_k)) +
-                                       shift);
+  const uint8_t* data = problem->inputs[view->weights].tensor->data;
+  const uint8_t flip = (uint8_t)(view->is_signed ? 1u << (view->bits - 1) : 0);
+  if (view->gemm.trans_b)
+    read_numbers(data, view->bits, 0, view->n * view->k, flip, out);
+  else
+    read_transposed(data, view, flip, out);
 }
 
 static size_t scale_index(const carnot_weight_only_problem* view, int64_t b, int64_t n) {

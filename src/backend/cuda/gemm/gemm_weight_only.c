@@ -3,9 +3,15 @@
 #include "backend/cuda/common/tactic.h"
 #include "backend/cuda/gemm/weight_only_pack.h"
 
+typedef enum weight_only_form {
+  WEIGHT_ONLY_RING,    // gemm_weight_only.cuh
+  WEIGHT_ONLY_DIRECT,  // gemm_weight_only_direct.cuh
+  WEIGHT_ONLY_STREAM,  // gemm_weight_only_stream.cuh
+} weight_only_form;
+
 typedef struct weight_only_config {
+  weight_only_form form;
   int columns, slices;            // of a block
-  bool is_direct;                 // gemm_weight_only_direct.cuh
   int64_t least_rows, most_rows;  // that it is offered for
 } weight_only_config;
 
@@ -17,30 +23,58 @@ typedef struct weight_only_state {
 } weight_only_state;
 _Static_assert(sizeof(weight_only_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
+// Shared memory of a block of the form STREAM with |rows| rows and |stages| stages.
+static int64_t stream_bytes(const carnot_cuda_weight_only_step* p, bool has_zeros, int64_t rows,
+                            int64_t stages) {
+  const int groups = p->bits == 4 && p->shift == 1 ? 2 : 1,
+            scale_bytes = 16 * carnot_cuda_weight_only_scale_bytes(p) + (has_zeros ? 32 : 0);
+  return CARNOT_CUDA_WEIGHT_ONLY_STREAM_BARRIER_BYTES + CARNOT_CUDA_WEIGHT_ONLY_STREAM_SUM_BYTES +
+         CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32 * stages *
+             CARNOT_CUDA_WEIGHT_ONLY_STREAM_STAGE(groups, scale_bytes) +
+         rows * CARNOT_CUDA_WEIGHT_ONLY_STREAM_X_ROW(p->k);
+}
+
+static int64_t most_shared_bytes(const carnot_cuda* cuda) { return cuda->block_bytes - 1024; }
+
+static const char* reject_form(const carnot_cuda* cuda, weight_only_form form,
+                               const carnot_cuda_weight_only_step* p, int64_t block,
+                               carnot_dtype dtype, char* reason, size_t size) {
+  if (form == WEIGHT_ONLY_RING) return NULL;
+  if (!carnot_cuda_is_half(dtype))
+    return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
+  const int64_t depth = carnot_cuda_weight_only_tile_depth(p);
+  if (p->shift < 1 || p->k % depth)
+    return carnot_cuda_reject_reason(reason, size,
+                                     "%lld weights a column in blocks of %lld, takes multiples of "
+                                     "%lld in blocks of 32 and more",
+                                     (long long)p->k, (long long)block, (long long)depth);
+  if (form == WEIGHT_ONLY_DIRECT) return NULL;
+  if (cuda->major != 9 || cuda->minor) return "needs sm_90";
+  if (stream_bytes(p, /*has_zeros=*/true, 1, CARNOT_CUDA_WEIGHT_ONLY_STREAM_STAGES) >
+      most_shared_bytes(cuda))
+    return carnot_cuda_reject_reason(reason, size,
+                                     "a row of %lld does not fit in shared memory of %lld bytes",
+                                     (long long)p->k, (long long)most_shared_bytes(cuda));
+  return NULL;
+}
+
 static const char* weight_only_reject(carnot_problem* problem, char* reason, size_t size) {
   const weight_only_config* config = problem->tactic->config;
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
   carnot_weight_only_problem view;
   carnot_cuda_weight_only_step p;
   const char* why = carnot_cuda_weight_only_read(problem, &view, &p, NULL, reason, size);
   if (why) return why;
-  if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
+  if (cuda->major < 8) return "needs sm_80";
   const carnot_operand_desc* a = &problem->inputs[p.x];
   int64_t rows = 1;
   for (int d = 0; d < a->rank - 1; d++) rows *= carnot_max_i64(1, a->dims[d]);
   if (rows < config->least_rows || rows > config->most_rows)
     return carnot_cuda_reject_reason(reason, size, "%lld rows, takes %lld to %lld", (long long)rows,
                                      (long long)config->least_rows, (long long)config->most_rows);
-  if (config->is_direct && !carnot_cuda_is_half(a->format.dtype))
-    return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
-                                     carnot_dtype_name(a->format.dtype));
-  if (config->is_direct && (p.shift < 1 || p.k % carnot_cuda_weight_only_tile_depth(&p)))
-    return carnot_cuda_reject_reason(reason, size,
-                                     "%lld weights a column in blocks of %lld, takes multiples of "
-                                     "%lld in blocks of 32 and more",
-                                     (long long)p.k, (long long)view.block,
-                                     (long long)carnot_cuda_weight_only_tile_depth(&p));
-  carnot_cuda_want_row_major(problem);
-  return NULL;
+  why = reject_form(cuda, config->form, &p, view.block, a->format.dtype, reason, size);
+  if (!why) carnot_cuda_want_row_major(problem);
+  return why;
 }
 
 // ---- run ----
@@ -49,11 +83,14 @@ static carnot_status* weight_only_validate(const carnot_step_view* step) {
   const carnot_cuda_weight_only_step* p = step->params;
   CARNOT_CHECK(step->param_bytes == sizeof(*p), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(*p));
-  CARNOT_CHECK(p->n >= 1 && p->n <= CARNOT_CUDA_WEIGHT_ONLY_MAX_COLUMNS && p->k >= 1 &&
-                   p->k <= INT32_MAX / 2 && (p->bits == 4 || p->bits == 8) && p->shift >= 0 &&
-                   p->shift <= CARNOT_CUDA_WEIGHT_ONLY_ONE_BLOCK && p->zero >= 0 && p->zero <= 255,
-               INVALID_MODEL, "weights of [%lld,%lld], %d bits, blocks of 16 << %d, zero point %d",
-               (long long)p->n, (long long)p->k, p->bits, p->shift, p->zero);
+  CARNOT_CHECK(
+      p->n >= 1 && p->n <= CARNOT_CUDA_WEIGHT_ONLY_MAX_COLUMNS && p->k >= 1 &&
+          p->k <= INT32_MAX / 2 && (p->bits == 4 || p->bits == 8) && p->shift >= 0 &&
+          p->shift <= CARNOT_CUDA_WEIGHT_ONLY_ONE_BLOCK && p->zero >= 0 && p->zero <= 255 &&
+          carnot_cuda_is_float((carnot_dtype)p->scale_dtype),
+      INVALID_MODEL,
+      "weights of [%lld,%lld], %d bits, blocks of 16 << %d, zero point %d, scales of type %d",
+      (long long)p->n, (long long)p->k, p->bits, p->shift, p->zero, p->scale_dtype);
   CARNOT_CHECK(p->x >= 0 && (uint32_t)p->x < step->input_count && p->residual >= -1 &&
                    p->residual < (int64_t)step->input_count && step->output_count == 1 &&
                    p->activation >= 0 && p->activation <= CARNOT_CUDA_HARD_SIGMOID,
@@ -65,7 +102,8 @@ static carnot_status* weight_only_validate(const carnot_step_view* step) {
               (p->has_zeros ? CARNOT_CUDA_WEIGHT_ONLY_ZEROS + 1 : CARNOT_CUDA_WEIGHT_ONLY_ZEROS) &&
           bytes[CARNOT_CUDA_WEIGHT_ONLY_WEIGHTS] == carnot_cuda_weight_only_weight_bytes(p) &&
           bytes[CARNOT_CUDA_WEIGHT_ONLY_SCALES] ==
-              carnot_cuda_weight_only_scale_count(p) * (p->has_half_scales ? 2 : 4) &&
+              carnot_cuda_weight_only_scale_count(p) *
+                  (size_t)carnot_cuda_weight_only_scale_bytes(p) &&
           bytes[CARNOT_CUDA_WEIGHT_ONLY_BIAS] == (size_t)p->n * sizeof(float) &&
           (!p->has_zeros ||
            bytes[CARNOT_CUDA_WEIGHT_ONLY_ZEROS] == carnot_cuda_weight_only_scale_count(p) * 2),
@@ -103,6 +141,10 @@ static carnot_status* check_operands(const carnot_cuda_weight_only_step* p,
           is_dense(x) && is_dense(y),
       INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]", (long long)p->k,
       (long long)p->n);
+  CARNOT_CHECK(p->scale_dtype == CARNOT_DTYPE_F32 ||
+                   (p->scale_dtype == CARNOT_DTYPE_BF16) == (x->format.dtype == CARNOT_DTYPE_BF16),
+               INVALID_ARGUMENT, "scales of %s for an operand of %s",
+               carnot_dtype_name((carnot_dtype)p->scale_dtype), carnot_dtype_name(x->format.dtype));
   if (!residual) return NULL;
   CARNOT_TRY(carnot_cuda_on_device(residual, 1));
   CARNOT_CHECK(
@@ -116,18 +158,17 @@ static carnot_status* check_operands(const carnot_cuda_weight_only_step* p,
   return NULL;
 }
 
-// The kernels by form, rows, columns, scales of a tile (ring) or steps of a scale (direct), and
-// type.
-static carnot_cuda_kernel_id kernel_of(bool is_direct, int rows, int columns, int bits, int groups,
-                                       carnot_dtype dtype) {
+// The kernels by form, rows, columns, scales of a tile (RING) or steps of a scale, and type.
+static carnot_cuda_kernel_id kernel_of(weight_only_form form, int rows, int columns, int bits,
+                                       int groups, carnot_dtype dtype) {
   static const struct {
-    bool is_direct;
+    weight_only_form form;
     int rows, columns, bits, groups;
     carnot_cuda_kernel_id f32, f16, bf16;
   } kKernels[] = {
 #define ID(name) CARNOT_CUDA_KERNEL_gemm_weight_only_##name
 #define RING(bits, groups, height, width, slices)  \
-  {false,                                          \
+  {WEIGHT_ONLY_RING,                               \
    height,                                         \
    width,                                          \
    bits,                                           \
@@ -138,7 +179,7 @@ static carnot_cuda_kernel_id kernel_of(bool is_direct, int rows, int columns, in
 #define RINGS(height, width, slices) CARNOT_CUDA_WEIGHT_ONLY_FORMS(RING, height, width, slices)
       CARNOT_CUDA_WEIGHT_ONLY_SIZES(RINGS)
 #define DIRECT(bits, span, height, width, slices)         \
-  {true,                                                  \
+  {WEIGHT_ONLY_DIRECT,                                    \
    height,                                                \
    width,                                                 \
    bits,                                                  \
@@ -149,6 +190,17 @@ static carnot_cuda_kernel_id kernel_of(bool is_direct, int rows, int columns, in
 #define DIRECTS(height, width, slices) \
   CARNOT_CUDA_WEIGHT_ONLY_DIRECT_FORMS(DIRECT, height, width, slices)
           CARNOT_CUDA_WEIGHT_ONLY_DIRECT_SIZES(DIRECTS)
+#define STREAM(bits, span)              \
+  {WEIGHT_ONLY_STREAM,                  \
+   CARNOT_CUDA_WEIGHT_ONLY_STREAM_ROWS, \
+   16,                                  \
+   bits,                                \
+   span,                                \
+   CARNOT_CUDA_KERNEL_NONE,             \
+   ID(stream_##bits##_##span##_f16),    \
+   ID(stream_##bits##_##span##_bf16)},
+              CARNOT_CUDA_WEIGHT_ONLY_STREAM_FORMS(STREAM)
+#undef STREAM
 #undef DIRECTS
 #undef DIRECT
 #undef RINGS
@@ -156,18 +208,57 @@ static carnot_cuda_kernel_id kernel_of(bool is_direct, int rows, int columns, in
 #undef ID
   };
   for (size_t i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
-    if (kKernels[i].is_direct == is_direct && kKernels[i].rows == rows &&
-        kKernels[i].columns == columns && kKernels[i].bits == bits && kKernels[i].groups == groups)
+    if (kKernels[i].form == form && kKernels[i].rows == rows && kKernels[i].columns == columns &&
+        kKernels[i].bits == bits && kKernels[i].groups == groups)
       return dtype == CARNOT_DTYPE_F32   ? kKernels[i].f32
              : dtype == CARNOT_DTYPE_F16 ? kKernels[i].f16
                                          : kKernels[i].bf16;
   return CARNOT_CUDA_KERNEL_NONE;
 }
 
-// Rows of a block.
+// Rows of a kernel's block.
 static int height_of(const weight_only_config* config, int64_t rows) {
   if (config->columns == 128) return 64;
   return rows <= 8 || config->columns == 16 ? 8 : 16;
+}
+
+// Persistent blocks over column groups: as many as fit at once. Where a warp has few tiles to copy,
+// one stage: the next kernel's blocks then fit beside these and copy their weights early.
+static void cut_stream(const carnot_cuda* cuda, const carnot_cuda_weight_only_step* p, int64_t rows,
+                       weight_only_state* s) {
+  enum { kWarps = CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32, kFewCopies = 5 };
+  const int64_t all = most_shared_bytes(cuda), groups = s->params.column_groups,
+                tiles = carnot_ceildiv(s->params.tiles, kWarps);
+  int64_t height = carnot_min_i64(carnot_max_i64(1, rows), CARNOT_CUDA_WEIGHT_ONLY_STREAM_ROWS),
+          stages = CARNOT_CUDA_WEIGHT_ONLY_STREAM_STAGES;
+  while (height > 1 && stream_bytes(p, p->has_zeros, height, stages) > all) height--;
+  const int64_t fits = carnot_min_i64(CARNOT_CUDA_WEIGHT_ONLY_STREAM_RESIDENT,
+                                      all / (stream_bytes(p, p->has_zeros, height, stages) + 1024));
+  s->grid[0] = carnot_min_i64(groups, carnot_max_i64(1, fits) * cuda->base.multiprocessor_count);
+  s->grid[1] = carnot_ceildiv(rows, height);
+  if (carnot_ceildiv(groups, s->grid[0]) *
+          carnot_ceildiv(tiles, CARNOT_CUDA_WEIGHT_ONLY_STREAM_TILES) <=
+      kFewCopies)
+    stages = 1;
+  s->params.height = (int)height;
+  s->params.stages = (int)stages;
+  s->shared_bytes = (size_t)stream_bytes(p, p->has_zeros, height, stages);
+}
+
+static void cut(const weight_only_config* config, const carnot_cuda_weight_only_step* p,
+                int64_t rows, weight_only_state* s) {
+  const int height = height_of(config, rows),
+            across = CARNOT_CUDA_WEIGHT_ONLY_ACROSS(config->columns, config->slices);
+  const int64_t ring = config->form == WEIGHT_ONLY_RING
+                           ? (int64_t)CARNOT_CUDA_WEIGHT_ONLY_STAGES(across) *
+                                 CARNOT_CUDA_WEIGHT_ONLY_SLOT(across,
+                                                              carnot_cuda_weight_only_groups(p)) *
+                                 (CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32)
+                           : 0,
+                sums = (int64_t)config->slices * height * config->columns * (int64_t)sizeof(float);
+  s->shared_bytes = (size_t)carnot_max_i64(ring, sums);
+  s->grid[0] = carnot_ceildiv(p->n, config->columns);
+  s->grid[1] = carnot_ceildiv(rows, height);
 }
 
 static carnot_status* weight_only_configure(const carnot_step_view* step,
@@ -181,15 +272,9 @@ static carnot_status* weight_only_configure(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   CARNOT_TRY(check_operands(p, inputs, &outputs[0]));
   const int64_t rows = carnot_dims_count(outputs[0].dims, outputs[0].rank - 1);
-  const int groups = config->is_direct ? p->shift == 1 || p->bits == 8 ? 2 : 4
-                                       : carnot_cuda_weight_only_groups(p),
-            height = height_of(config, rows),
-            across = CARNOT_CUDA_WEIGHT_ONLY_ACROSS(config->columns, config->slices);
-  const int64_t ring = config->is_direct ? 0
-                                         : (int64_t)CARNOT_CUDA_WEIGHT_ONLY_STAGES(across) *
-                                               CARNOT_CUDA_WEIGHT_ONLY_SLOT(across, groups) *
-                                               (CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32),
-                sums = (int64_t)config->slices * height * config->columns * (int64_t)sizeof(float);
+  const int groups = config->form == WEIGHT_ONLY_RING ? carnot_cuda_weight_only_groups(p)
+                     : p->shift == 1 || p->bits == 8  ? 2
+                                                      : 4;
   *s =
       (weight_only_state){.params = {.rows = rows,
                                      .columns = (int)p->n,
@@ -199,17 +284,19 @@ static carnot_status* weight_only_configure(const carnot_step_view* step,
                                      .blocks = (int)carnot_cuda_weight_only_blocks(p),
                                      .shift = p->shift,
                                      .zero = (unsigned)p->zero * 0x10001u,
-                                     .has_half_scales = p->has_half_scales,
+                                     .has_half_scales = p->scale_dtype != CARNOT_DTYPE_F32,
                                      .activation = p->activation,
                                      .low = p->low,
                                      .high = p->high},
-                          .shared_bytes = (size_t)carnot_max_i64(ring, sums)};
-  s->grid[0] = carnot_ceildiv(p->n, config->columns);
-  s->grid[1] = carnot_ceildiv(rows, height), s->grid[2] = 1;
+                          .grid = {1, 1, 1}};
+  if (config->form == WEIGHT_ONLY_STREAM)
+    cut_stream(cuda, p, rows, s);
+  else
+    cut(config, p, rows, s);
   CARNOT_CHECK(s->grid[1] <= 65535, UNSUPPORTED, "%lld rows", (long long)rows);
   CARNOT_TRY(carnot_cuda_kernel(cuda,
-                                kernel_of(config->is_direct, height, config->columns, p->bits,
-                                          groups, outputs[0].format.dtype),
+                                kernel_of(config->form, height_of(config, rows), config->columns,
+                                          p->bits, groups, outputs[0].format.dtype),
                                 &s->function));
   return carnot_cuda_allow_shared(cuda, s->function);
 }
@@ -246,22 +333,24 @@ static void weight_only_work(const carnot_problem* problem, double* out_flops, d
                    carnot_dtype_bits(scales->format.dtype) / 8;
 }
 
-#define WEIGHT_ONLY_TACTIC(form, width, ...)                         \
-  const carnot_tactic carnot_cuda_gemm_weight_only_##form##width = { \
-      .name = "cuda_gemm_weight_only_" #form #width,                 \
-      .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,                         \
-      .config = &(const weight_only_config){width, __VA_ARGS__},     \
-      .numerics = CARNOT_NUMERICS_EXACT,                             \
-      .device = true,                                                \
-      .reject = weight_only_reject,                                  \
-      .prepare = carnot_cuda_weight_only_prepare,                    \
-      .validate = weight_only_validate,                              \
-      .uses_input = weight_only_uses_input,                          \
-      .configure = weight_only_configure,                            \
-      .run = weight_only_run,                                        \
+#define WEIGHT_ONLY_TACTIC(form, width, ...)                                \
+  const carnot_tactic carnot_cuda_gemm_weight_only_##form##width = {        \
+      .name = "cuda_gemm_weight_only_" #form #width,                        \
+      .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,                                \
+      .config = &(const weight_only_config){.columns = width, __VA_ARGS__}, \
+      .numerics = CARNOT_NUMERICS_EXACT,                                    \
+      .device = true,                                                       \
+      .reject = weight_only_reject,                                         \
+      .prepare = carnot_cuda_weight_only_prepare,                           \
+      .validate = weight_only_validate,                                     \
+      .uses_input = weight_only_uses_input,                                 \
+      .configure = weight_only_configure,                                   \
+      .run = weight_only_run,                                               \
       .work = weight_only_work};
-WEIGHT_ONLY_TACTIC(direct_, 16, .slices = 8, .is_direct = true, .most_rows = 8)
-WEIGHT_ONLY_TACTIC(direct_, 32, .slices = 8, .is_direct = true, .most_rows = 16)
-WEIGHT_ONLY_TACTIC(direct_, 128, .slices = 2, .is_direct = true, .least_rows = 9, .most_rows = 64)
-WEIGHT_ONLY_TACTIC(, 32, .slices = 8, .most_rows = 16)
-WEIGHT_ONLY_TACTIC(, 128, .slices = 2, .least_rows = 9, .most_rows = 64)
+WEIGHT_ONLY_TACTIC(stream_, 16, .form = WEIGHT_ONLY_STREAM, .most_rows = 8)
+WEIGHT_ONLY_TACTIC(direct_, 16, .form = WEIGHT_ONLY_DIRECT, .slices = 8, .most_rows = 8)
+WEIGHT_ONLY_TACTIC(direct_, 32, .form = WEIGHT_ONLY_DIRECT, .slices = 8, .most_rows = 16)
+WEIGHT_ONLY_TACTIC(direct_, 128, .form = WEIGHT_ONLY_DIRECT, .slices = 2, .least_rows = 9,
+                   .most_rows = 64)
+WEIGHT_ONLY_TACTIC(, 32, .form = WEIGHT_ONLY_RING, .slices = 8, .most_rows = 16)
+WEIGHT_ONLY_TACTIC(, 128, .form = WEIGHT_ONLY_RING, .slices = 2, .least_rows = 9, .most_rows = 64)

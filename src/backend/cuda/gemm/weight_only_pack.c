@@ -28,6 +28,9 @@ size_t carnot_cuda_weight_only_scale_count(const carnot_cuda_weight_only_step* p
 int carnot_cuda_weight_only_groups(const carnot_cuda_weight_only_step* p) {
   return p->bits == 8 ? 2 : p->shift >= 2 ? 1 : 4;
 }
+int carnot_cuda_weight_only_scale_bytes(const carnot_cuda_weight_only_step* p) {
+  return p->scale_dtype == CARNOT_DTYPE_F32 ? 4 : 2;
+}
 
 // Adds the constant input |input|, one number or one a column, times |factor| to |bias|, if any.
 static const char* add_bias(const carnot_problem* problem, uint32_t input, int64_t n, float factor,
@@ -104,8 +107,12 @@ const char* carnot_cuda_weight_only_read(const carnot_problem* problem,
                                      (long long)a->dims[a->rank - 1], (long long)view->k);
   if (view->n > CARNOT_CUDA_WEIGHT_ONLY_MAX_COLUMNS || view->k > INT32_MAX / 2)
     return "too many weights";
-  out->has_half_scales =
-      problem->inputs[view->scales].format.dtype == CARNOT_DTYPE_F16 && view->gemm.alpha == 1;
+  out->scale_dtype = CARNOT_DTYPE_F32;
+  // The kernels read scales of 16 bits in the type of a BF16 operand, FP16 beside the others.
+  const carnot_dtype stored = problem->inputs[view->scales].format.dtype,
+                     half = a->format.dtype == CARNOT_DTYPE_BF16 ? CARNOT_DTYPE_BF16
+                                                                 : CARNOT_DTYPE_F16;
+  if (stored == half && view->gemm.alpha == 1) out->scale_dtype = (int32_t)stored;
   why = read_blocks(view, out, reason, size);
   return why ? why : read_epilogue(problem, view, out, bias);
 }
@@ -120,24 +127,32 @@ static carnot_status* new_constant(carnot_prepared* out, uint32_t index, const c
   return NULL;
 }
 
-// In the order of gemm_weight_only_params.h; |numbers| [n,k].
+// Four numbers along K as gemm_weight_only_params.h orders them: a word of column |half| of two.
+static uint32_t word_of(const uint8_t* q, int bits, int half) {
+  if (bits == 8) return q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 | (uint32_t)q[3] << 24;
+  return (q[0] | (uint32_t)q[2] << 8 | (uint32_t)q[1] << 16 | (uint32_t)q[3] << 24) << 4 * half;
+}
+
+// |numbers| [n,k].
 static void pack_weights(const carnot_cuda_weight_only_step* p, const uint8_t* numbers,
                          uint8_t* out) {
   const int64_t tiles = carnot_cuda_weight_only_tiles(p),
-                depth = carnot_cuda_weight_only_tile_depth(p);
-  for (int64_t n = 0; n < p->n; n++)
-    for (int64_t k = 0; k < p->k; k++) {
-      const uint8_t q = numbers[n * p->k + k];
-      const int64_t lane = n % 8 * 4 + k % 16 / 4, step = k % depth / 16, i = k % 4,
-                    half = n / 8 % 2;
-      uint8_t* to = out + (n / 16 * tiles + k / depth) * CARNOT_CUDA_WEIGHT_ONLY_TILE + lane * 16;
-      if (p->bits == 8) {
-        to[step * 8 + half * 4 + i] = q;
-      } else {
-        const int64_t at = i % 2 * 4 + i / 2 * 2 + half;  // nibble of the word
-        to[step * 4 + at / 2] |= (uint8_t)(q << at % 2 * 4);
-      }
+                depth = carnot_cuda_weight_only_tile_depth(p), step_words = p->bits == 4 ? 1 : 2;
+  for (int64_t n = 0; n < p->n; n++) {
+    const int half = (int)(n / 8 % 2);
+    for (int64_t k = 0; k < p->k; k += 4) {
+      uint8_t q[4] = {0};
+      memcpy(q, numbers + n * p->k + k, (size_t)carnot_min_i64(4, p->k - k));
+      const int64_t lane = n % 8 * 4 + k % 16 / 4, step = k % depth / 16;
+      uint32_t* to = (uint32_t*)(out + (n / 16 * tiles + k / depth) * CARNOT_CUDA_WEIGHT_ONLY_TILE +
+                                 lane * 16) +
+                     step * step_words;
+      if (p->bits == 8)
+        to[half] = word_of(q, 8, half);
+      else
+        to[0] |= word_of(q, 4, half);
     }
+  }
 }
 
 static carnot_status* make_weights(const carnot_problem* problem,
@@ -166,8 +181,10 @@ static carnot_status* make_scales(const carnot_problem* problem,
     for (int64_t b = 0; b < blocks && !p->has_zeros; b++)
       p->has_zeros = carnot_weight_only_zero(problem, view, b, n) != p->zero;
   CARNOT_TRY(new_constant(
-      out, CARNOT_CUDA_WEIGHT_ONLY_SCALES, p->has_half_scales ? "n16 f16 scales" : "n16 f32 scales",
-      carnot_cuda_weight_only_scale_count(p) * (p->has_half_scales ? 2 : 4), &scales));
+      out, CARNOT_CUDA_WEIGHT_ONLY_SCALES,
+      p->scale_dtype == CARNOT_DTYPE_F32 ? "n16 f32 scales" : "n16 16-bit scales",
+      carnot_cuda_weight_only_scale_count(p) * (size_t)carnot_cuda_weight_only_scale_bytes(p),
+      &scales));
   if (p->has_zeros)
     CARNOT_TRY(new_constant(out, CARNOT_CUDA_WEIGHT_ONLY_ZEROS, "n16 u16 zero points",
                             carnot_cuda_weight_only_scale_count(p) * 2, &zeros));
@@ -175,7 +192,7 @@ static carnot_status* make_scales(const carnot_problem* problem,
     for (int64_t b = 0; b < blocks; b++) {
       const int64_t at =
           ((n / 16 * carnot_cuda_weight_only_blocks(p) + b) * 8 + n % 8) * 2 + n / 8 % 2;
-      if (p->has_half_scales)
+      if (p->scale_dtype != CARNOT_DTYPE_F32)
         ((uint16_t*)scales)[at] =
             ((const uint16_t*)from->tensor->data)[b * view->scale_k + n * view->scale_n];
       else

@@ -19,7 +19,8 @@ enum {
 typedef struct carnot_cuda_weight_only_step {
   int64_t n, k;
   int32_t bits;  // of packed weights: 4 or 8
-  int32_t shift, zero, has_zeros, has_half_scales;
+  int32_t shift, zero, has_zeros;
+  int32_t scale_dtype;  // carnot_dtype: F32, F16, or BF16 where x is BF16
   int32_t x, residual;  // inputs of the step; residual -1: none
   int32_t activation;   // carnot_cuda_activation
   float low, high, alpha;
@@ -35,6 +36,7 @@ size_t carnot_cuda_weight_only_weight_bytes(const carnot_cuda_weight_only_step* 
 size_t carnot_cuda_weight_only_scale_count(const carnot_cuda_weight_only_step* p);
 // Scales of a tile (CARNOT_CUDA_WEIGHT_ONLY_FORMS).
 int carnot_cuda_weight_only_groups(const carnot_cuda_weight_only_step* p);
+int carnot_cuda_weight_only_scale_bytes(const carnot_cuda_weight_only_step* p);  // of one scale
 
 // Reads the region of |problem|, without the zero points' values. |bias|: of n zeros, or NULL.
 // NULL, or the reason; "" for other regions.

@@ -66,18 +66,12 @@ struct gemm_weight_only {
 #pragma unroll
     for (int g = 0; g < GROUPS; g++) {
       u32 zero[2] = {p.zero, p.zero};
-      if (p.zeros) {
-        u32 both = *(const u32*)zeros_at(stage, c, g);
-        zero[0] = __byte_perm(both, 0, 0x1010), zero[1] = __byte_perm(both, 0, 0x3232);
-      }
+      if (p.zeros) weight_only_zeros(*(const u32*)zeros_at(stage, c, g), zero);
       const u32* words = (const u32*)scales_at(stage, c, g);
-      weight_only_scales(p, words[0], words[1], scales[g]);
+      weight_only_scales<T>(p.has_half_scales, words[0], words[1], scales[g]);
 #pragma unroll
       for (int s = g * (STEPS / GROUPS); s < (g + 1) * (STEPS / GROUPS); s++)
-        if constexpr (BITS == 4)
-          unpack_weights(w.two + s, zero, a[s], (number*)0);
-        else
-          unpack_bytes(w.two + 2 * s, zero, a[s], (number*)0);
+        unpack_step<BITS>(w.two, s, zero, a[s], (number*)0);
     }
   }
   // Operand B of a tile, rows 8d to 8d + 7; zero outside of x.

@@ -26,9 +26,12 @@ typedef struct carnot_cuda_weight_only_params {
   int tiles, blocks;  // of a column group
   int shift;
   unsigned zero;        // in both halves
-  int has_half_scales;  // float16, else float32
+  int has_half_scales;  // BF16 where x is BF16, else FP16; without: FP32
   int activation;       // carnot_cuda_activation
   float low, high;
+  // Only gemm_weight_only_stream.cuh reads these.
+  int height;  // rows of a block, at most 8
+  int stages;  // of a warp's ring, 1 or 2
 } carnot_cuda_weight_only_params;
 
 // clang-format off
@@ -52,6 +55,23 @@ enum { CARNOT_CUDA_WEIGHT_ONLY_THREADS = 256, CARNOT_CUDA_WEIGHT_ONLY_TILE = 512
 #define CARNOT_CUDA_WEIGHT_ONLY_DIRECT_FORMS(X, ...) \
   X(4, 2, __VA_ARGS__) X(4, 4, __VA_ARGS__) X(8, 2, __VA_ARGS__)
 #define CARNOT_CUDA_WEIGHT_ONLY_DIRECT_RESIDENT(rows, columns) ((rows) == 64 ? 1 : 2)
+
+// The kernels of persistent blocks (gemm_weight_only_stream.cuh), of FP16 and BF16 in the same forms. Shared memory:
+// barriers, two sets of sums, rings, x.
+enum {
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_ROWS = 8,  // at most
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_RESIDENT = 2,
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_STAGES = 2,  // at most
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_TILES = 8,  // of a stage
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_BARRIER_BYTES = 256,
+  CARNOT_CUDA_WEIGHT_ONLY_STREAM_SUM_BYTES = 2 * CARNOT_CUDA_WEIGHT_ONLY_THREADS / 32 * 8 * 16 * 4
+};
+#define CARNOT_CUDA_WEIGHT_ONLY_STREAM_FORMS(X) X(4, 2) X(4, 4) X(8, 2)
+// Bytes of a stage whose tiles have |groups| scales of a column, with |bytes| of scales and zero points for 16 columns.
+#define CARNOT_CUDA_WEIGHT_ONLY_STREAM_STAGE(groups, bytes) \
+  (CARNOT_CUDA_WEIGHT_ONLY_STREAM_TILES * (CARNOT_CUDA_WEIGHT_ONLY_TILE + (groups) * (bytes)))
+// Bytes of a row of x, such that eight rows lie in different banks.
+#define CARNOT_CUDA_WEIGHT_ONLY_STREAM_X_ROW(depth) ((depth) * 2 + 32)
 // clang-format on
 
 #endif  // CARNOT_KERNEL_CUDA_GEMM_GEMM_WEIGHT_ONLY_PARAMS_H_

@@ -62,21 +62,26 @@ DEVICE u32 multiply_add_pairs(u32 x, u32 y, u32 z, bf16*) {
   asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(x) : "r"(y), "r"(z));
   return x;
 }
+// x & mask | bits in one instruction: the compiler takes two for constants.
+DEVICE u32 masked_with(u32 x, u32 mask, u32 bits) {
+  asm("lop3.b32 %0, %0, %1, %2, 0xea;" : "+r"(x) : "r"(mask), "r"(bits));
+  return x;
+}
 // 4 bits.
 DEVICE void unpack_weights(const u32* w, const u32* zero, u32* a, f16* type) {
   u32 words[2] = {w[0], w[0] >> 8};
 #pragma unroll
   for (int i = 0; i < 2; i++) {  // 1024 + q, 1024 + 16 q
-    a[2 * i] = multiply_add_pairs((words[i] & 0x000f000f) | 0x64006400, 0x3c003c00,
+    a[2 * i] = multiply_add_pairs(masked_with(words[i], 0x000f000f, 0x64006400), 0x3c003c00,
                                   0xe400e400 + zero[0], type);
-    a[2 * i + 1] = multiply_add_pairs((words[i] & 0x00f000f0) | 0x64006400, 0x2c002c00,
+    a[2 * i + 1] = multiply_add_pairs(masked_with(words[i], 0x00f000f0, 0x64006400), 0x2c002c00,
                                       0xd400d400 + zero[1] * 16, type);
   }
 }
 DEVICE void unpack_weights(const u32* w, const u32* zero, u32* a, bf16* type) {
 #pragma unroll
   for (int i = 0; i < 4; i++)  // 128 + q
-    a[i] = multiply_add_pairs((w[0] >> 4 * i & 0x000f000f) | 0x43004300, 0x3f803f80,
+    a[i] = multiply_add_pairs(masked_with(w[0] >> 4 * i, 0x000f000f, 0x43004300), 0x3f803f80,
                               0xc300c300 + zero[i % 2], type);
 }
 // 8 bits.
@@ -97,13 +102,44 @@ DEVICE void unpack_bytes(const u32* w, const u32* zero, u32* a, bf16*) {
   }
 }
 
-// Scales of columns g and g + 8 from their one or two words.
-DEVICE void weight_only_scales(const carnot_cuda_weight_only_params& p, u32 low, u32 high,
-                               f32* scales) {
-  f16 first, second;
+// Step |step| of a tile's |words|.
+template <int BITS, class T>
+DEVICE void unpack_step(const u32* words, int step, const u32* zero, u32* a, T* type) {
+  if constexpr (BITS == 4)
+    unpack_weights(words + step, zero, a, type);
+  else
+    unpack_bytes(words + step * 2, zero, a, type);
+}
+
+// Zero points of columns g and g + 8, each in both halves, from their word.
+DEVICE void weight_only_zeros(u32 word, u32* zero) {
+  zero[0] = __byte_perm(word, 0, 0x1010), zero[1] = __byte_perm(word, 0, 0x3232);
+}
+// Scales of columns g and g + 8 from their one or two words. 16-bit scales beside x of FP32 are
+// FP16.
+template <class T>
+struct weight_only_scale {
+  typedef f16 half;
+};
+template <>
+struct weight_only_scale<bf16> {
+  typedef bf16 half;
+};
+template <class T>
+DEVICE void weight_only_scales(bool is_half, u32 low, u32 high, f32* scales) {
+  typename weight_only_scale<T>::half first, second;
   first.bits = (u16)low, second.bits = (u16)(low >> 16);
-  scales[0] = p.has_half_scales ? load(first) : __uint_as_float(low);
-  scales[1] = p.has_half_scales ? load(second) : __uint_as_float(high);
+  scales[0] = is_half ? load(first) : __uint_as_float(low);
+  scales[1] = is_half ? load(second) : __uint_as_float(high);
+}
+
+// The sum |v| of row |m| and column |n| with bias, residual and activation.
+template <class T>
+DEVICE void weight_only_store(const carnot_cuda_weight_only_params& p, i64 m, int n, f32 v) {
+  const i64 at = m * p.columns + n;
+  if (p.bias) v += p.bias[n];
+  if (p.residual) v += load(((const T*)p.residual)[at]);
+  ((T*)p.y)[at] = store_as<T>::of(activate(p.activation, p.low, p.high, v));
 }
 
 // Sums of all slices in their order, then bias, residual and activation. |sums|: of rows 8d .. 8d+7
@@ -129,10 +165,7 @@ DEVICE void weight_only_finish(const carnot_cuda_weight_only_params& p, f32 (*su
     f32 v = 0;
 #pragma unroll
     for (int s = 0; s < SLICES; s++) v += all[s * ROWS * COLUMNS + i];
-    i64 at = m * p.columns + n;
-    if (p.bias) v += p.bias[n];
-    if (p.residual) v += load(((const T*)p.residual)[at]);
-    ((T*)p.y)[at] = store_as<T>::of(activate(p.activation, p.low, p.high, v));
+    weight_only_store<T>(p, m, n, v);
   }
 }
 
