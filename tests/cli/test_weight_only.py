@@ -126,7 +126,7 @@ def test_a_group_that_does_not_exist(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("bits", "axis", "scales", "turned", "gemm"),
     [
-        (4, 0, (3, 40), False, False),  # blocks of 32
+        (4, 0, (3, 71), False, False),  # blocks of 32; rows of weights begin inside of a byte
         (4, 1, (40, 3), True, False),  # behind a transpose
         (8, 1, (40, 3), True, True),  # Gemm with transB
         (8, 1, (40,), False, False),  # one scale a column
@@ -137,7 +137,8 @@ def test_dequantize_before_a_gemm(
     tmp_path: pathlib.Path, isa: str, rows: int, bits: int, axis: int, scales: tuple, turned: bool, gemm: bool
 ) -> None:
     """DequantizeLinear of INT4 and INT8 with followers: a residual, SiLU."""
-    n, k, block = 40, 96, 32 if len(scales) == 2 else 0
+    n = scales[1 - axis] if len(scales) == 2 else 40
+    k, block = 96, 32 if len(scales) == 2 else 0
     q = RNG.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, k) if turned else (k, n))
     s = RNG.random(scales).astype(np.float32)
     z = RNG.integers(-3, 4, scales)

@@ -140,11 +140,17 @@ const char* carnot_weight_only_read(const carnot_problem* problem, carnot_weight
 static inline void read_packed(const uint8_t* data, int bits, size_t first, int64_t count,
                                uint8_t flip, uint8_t* out) {
   const size_t each = 8 / (size_t)bits;
-  for (int64_t i = 0; i < count; i++) {
-    const size_t at = first + (size_t)i;
-    const unsigned number = data[at / each] >> (at % each * (size_t)bits) & ((1u << bits) - 1);
-    out[i] = (uint8_t)(number ^ flip);
-  }
+  const unsigned mask = (1u << bits) - 1;
+  int64_t i = 0;
+  for (; i < count && (first + (size_t)i) % each; i++)
+    out[i] =
+        (uint8_t)((data[first / each] >> (first + (size_t)i) % each * (size_t)bits & mask) ^ flip);
+  data += (first + (size_t)i) / each;
+  for (; i + (int64_t)each <= count; i += (int64_t)each, data++)
+    for (size_t j = 0; j < each; j++)
+      out[i + (int64_t)j] = (uint8_t)((*data >> j * (size_t)bits & mask) ^ flip);
+  for (size_t j = 0; i < count; i++, j++)
+    out[i] = (uint8_t)((*data >> j * (size_t)bits & mask) ^ flip);
 }
 
 static void read_numbers(const uint8_t* data, int bits, size_t first, int64_t count, uint8_t flip,

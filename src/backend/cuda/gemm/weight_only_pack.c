@@ -127,32 +127,40 @@ static carnot_status* new_constant(carnot_prepared* out, uint32_t index, const c
   return NULL;
 }
 
-// Four numbers along K as gemm_weight_only_params.h orders them: a word of column |half| of two.
-static uint32_t word_of(const uint8_t* q, int bits, int half) {
-  if (bits == 8) return q[0] | (uint32_t)q[1] << 8 | (uint32_t)q[2] << 16 | (uint32_t)q[3] << 24;
-  return (q[0] | (uint32_t)q[2] << 8 | (uint32_t)q[1] << 16 | (uint32_t)q[3] << 24) << 4 * half;
+// Four numbers along K, the first in the lowest byte, in the order of gemm_weight_only_params.h.
+static uint32_t interleave(uint32_t q) {
+  return (q & 0xff0000ffu) | (q >> 8 & 0xff00u) | (q << 8 & 0xff0000u);
 }
 
-// |numbers| [n,k].
+// Numbers |k| to |k + 3| of column |n| of |numbers| [n,k], zero outside.
+static uint32_t four_numbers(const carnot_cuda_weight_only_step* p, const uint8_t* numbers,
+                             int64_t n, int64_t k) {
+  uint32_t q = 0;
+  if (n >= p->n || k >= p->k) return 0;
+  const uint8_t* from = numbers + n * p->k + k;
+  if (k + 4 <= p->k)
+    memcpy(&q, from, 4);
+  else
+    memcpy(&q, from, (size_t)(p->k - k));
+  return q;
+}
+
 static void pack_weights(const carnot_cuda_weight_only_step* p, const uint8_t* numbers,
                          uint8_t* out) {
-  const int64_t tiles = carnot_cuda_weight_only_tiles(p),
-                depth = carnot_cuda_weight_only_tile_depth(p), step_words = p->bits == 4 ? 1 : 2;
-  for (int64_t n = 0; n < p->n; n++) {
-    const int half = (int)(n / 8 % 2);
-    for (int64_t k = 0; k < p->k; k += 4) {
-      uint8_t q[4] = {0};
-      memcpy(q, numbers + n * p->k + k, (size_t)carnot_min_i64(4, p->k - k));
-      const int64_t lane = n % 8 * 4 + k % 16 / 4, step = k % depth / 16;
-      uint32_t* to = (uint32_t*)(out + (n / 16 * tiles + k / depth) * CARNOT_CUDA_WEIGHT_ONLY_TILE +
-                                 lane * 16) +
-                     step * step_words;
-      if (p->bits == 8)
-        to[half] = word_of(q, 8, half);
-      else
-        to[0] |= word_of(q, 4, half);
-    }
-  }
+  const int64_t tiles = carnot_cuda_weight_only_tiles(p), steps = steps_of_tile(p);
+  uint32_t* to = (uint32_t*)out;
+  for (int64_t n0 = 0; n0 < p->n; n0 += 16)
+    for (int64_t k0 = 0; k0 < tiles * steps * 16; k0 += steps * 16)
+      for (int64_t lane = 0; lane < 32; lane++)
+        for (int64_t step = 0; step < steps; step++) {
+          const int64_t n = n0 + lane / 4, k = k0 + step * 16 + lane % 4 * 4;
+          const uint32_t low = four_numbers(p, numbers, n, k),
+                         high = four_numbers(p, numbers, n + 8, k);
+          if (p->bits == 8)
+            *to++ = low, *to++ = high;
+          else
+            *to++ = interleave(low) | interleave(high) << 4;
+        }
 }
 
 static carnot_status* make_weights(const carnot_problem* problem,
