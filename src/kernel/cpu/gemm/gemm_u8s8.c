@@ -46,19 +46,50 @@ TILE(1, 1) TILE(2, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{ti
 #endif
 // clang-format on
 
-static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, int64_t n1) {
-  const uint8_t* rows[CARNOT_INT8_MAX_TAPS * TILE_ROWS];
-  int32_t sums[TILE_ROWS * kSumLd];
-  const int64_t panel = p->taps * ((p->depth + 3) / 4) * 64;
+// Which rows of a block of columns, and the weights that come next: row r of |row_count| fetches
+// its share of those of each tile.
+typedef struct block_row {
+  int64_t n0, n1;
+  int64_t row, row_count;
+  int64_t next;  // columns from a tile to the one whose weights it fetches; 0: none
+} block_row;
+
+// The bias of |columns| columns from n on; |room| for one that is not there or ends before its
+// tile.
+static const int32_t* bias_of_tile(const loop_u8s8* p, int64_t n, int64_t columns, int32_t* room) {
+  const int32_t* bias = p->epilogue->bias;
+  if (bias && columns == kSumLd) return bias + n;
+  memset(room, 0, kSumLd * sizeof *room);
+  if (bias) memcpy(room, bias + n, (size_t)columns * sizeof *room);
+  return room;
+}
+
+static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, const block_row* block) {
+  const uint8_t* rows[CARNOT_INT8_MAX_TAPS * TILE_ROWS + kRowsAtOnce];
+  int32_t sums[TILE_ROWS * kSumLd], room[kSumLd];
+  carnot_int8_epilogue after_bias = *p->epilogue;
+  after_bias.bias = NULL;
+  const int64_t steps = p->taps * ((p->depth + 3) / 4), panel = steps * 64;
+  const int64_t fetch_step = (TILE_PANELS * 64 + block->row_count - 1) / block->row_count;
   p->rows(p->problem, m, count, rows);
-  for (int64_t n = n0; n < n1;) {
-    const int wide = n1 - n > 16 && TILE_PANELS > 1 ? 2 : 1;
-    const gemm_ukernel_u8s8 tile = {
-        rows,  p->taps, p->depth, p->a_signed ? 0x80808080u : 0, p->weights + n / 16 * panel,
-        panel, sums};
+  for (int64_t n = block->n0; n < block->n1;) {
+    const int wide = block->n1 - n > 16 && TILE_PANELS > 1 ? 2 : 1;
+    const int8_t *weights = p->weights + n / 16 * panel,
+                 *next = weights + block->next / 16 * panel + block->row * steps * fetch_step;
+    const int64_t columns = min_i64(16 * wide, block->n1 - n);
+    const bool fetches = block->next && n + block->next < p->columns;
+    const gemm_ukernel_u8s8 tile = {rows,
+                                    p->taps,
+                                    p->depth,
+                                    p->a_signed ? 0x80808080u : 0,
+                                    weights,
+                                    panel,
+                                    bias_of_tile(p, n, columns, room),
+                                    sums,
+                                    fetches ? next : weights,
+                                    fetches ? fetch_step : 0};
     kTiles[wide - 1][count - 1](&tile);
-    const int64_t columns = min_i64(16 * wide, n1 - n);
-    store_tile(p, m, count, n, columns, sums);
+    store_rows(&after_bias, p->dst, p->ld, m, count, n, columns, sums, kSumLd);
     n += 16 * wide;
   }
 }
@@ -70,9 +101,12 @@ static void run_loop(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, int
   const int64_t block = max_i64(2, kBlockBytes / panel & ~INT64_C(1)) * 16;
   const int64_t parts = (m1 - m0 + TILE_ROWS - 1) / TILE_ROWS;
   for (int64_t n = n0; n < n1; n += block) {
-    for (int64_t i = 0; i < parts; ++i) {
-      const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
-      row_of_tiles(p, begin, (int)(end - begin), n, min_i64(n + block, n1));
+    block_row row = {.n0 = n, .n1 = min_i64(n + block, n1), .row_count = parts};
+    row.next = row.n1 - n;
+    for (; row.row < parts; ++row.row) {
+      const int64_t begin = m0 + (m1 - m0) * row.row / parts,
+                    end = m0 + (m1 - m0) * (row.row + 1) / parts;
+      row_of_tiles(p, begin, (int)(end - begin), &row);
     }
   }
 }
@@ -113,23 +147,44 @@ void CARNOT_KERNEL(gemm_u8s8)(const carnot_gemm_u8s8* p, int64_t m0, int64_t m1,
   run_loop(&loop, m0, m1, n0, n1);
 }
 
-static void pixels_under_taps(const void* problem, int64_t m, int count, const uint8_t** out_rows) {
-  const carnot_conv2d_u8s8* c = problem;
+// Where the windows of a row of tiles begin.
+typedef struct windows {
+  int64_t h[kMostTileRows], w[kMostTileRows];
+  uintptr_t at[kMostTileRows];  // of the pixel there, which may lie in the padding
+} windows;
+
+static void find_windows(const carnot_conv2d_u8s8* c, int64_t m, int count, windows* out) {
   int64_t q = m % c->q, p = m / c->q % c->p, n = m / (c->q * c->p);
   for (int i = 0; i < count; ++i) {
-    const uint8_t** out = out_rows + i;
-    const uint8_t* image = (const uint8_t*)c->src + n * c->src_n;
-    for (int64_t r = 0; r < c->r; ++r) {
-      const int64_t h = p * c->stride_h + r * c->dilation_h - c->pad_h;
-      int64_t w = q * c->stride_w - c->pad_w;
-      for (int64_t s = 0; s < c->s; ++s, w += c->dilation_w, out += count) {
-        const bool inside = (uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w;
-        *out = inside ? image + h * c->src_h + w * c->src_w : (const uint8_t*)c->border;
-      }
-    }
+    out->h[i] = p * c->stride_h - c->pad_h;
+    out->w[i] = q * c->stride_w - c->pad_w;
+    out->at[i] =
+        (uintptr_t)c->src + (uintptr_t)(n * c->src_n + out->h[i] * c->src_h + out->w[i] * c->src_w);
     if (++q < c->q) continue;
     q = 0;
     if (++p == c->p) p = 0, ++n;
+  }
+}
+
+static void pixels_under_taps(const void* problem, int64_t m, int count, const uint8_t** out_rows) {
+  const carnot_conv2d_u8s8* c = problem;
+  windows at;
+  find_windows(c, m, count, &at);
+  const uint64_t height = (uint64_t)c->h, width = (uint64_t)c->w;
+  const uint8_t* const border = c->border;
+  for (int64_t r = 0; r < c->r; ++r) {
+    const int64_t h = r * c->dilation_h;
+    for (int64_t s = 0; s < c->s; ++s, out_rows += count) {
+      const int64_t w = s * c->dilation_w;
+      const uintptr_t tap = (uintptr_t)(h * c->src_h + w * c->src_w);
+      for (int i = 0; i < count; i += kRowsAtOnce) {
+        for (int j = i; j < i + kRowsAtOnce; ++j) {  // without branches, for vectors
+          const bool inside =
+              ((uint64_t)(at.h[j] + h) < height) & ((uint64_t)(at.w[j] + w) < width);
+          out_rows[j] = inside ? (const uint8_t*)(at.at[j] + tap) : border;
+        }
+      }
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // The INT8 micro-kernel (register tile); private to gemm_u8s8.c.
-//   sums[i * kSumLd + j] = sum_{t,k} (rows[t * row_count + i][k] ^ flip) * b[t, k, j]
+//   sums[i * kSumLd + j] = bias[j] + sum_{t,k} (rows[t * row_count + i][k] ^ flip) * b[t, k, j]
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
 
@@ -10,8 +10,12 @@ typedef struct gemm_ukernel_u8s8 {
   int64_t taps, depth;  // bytes of a row under a tap
   uint32_t flip;        // 0x80808080 turns s8 into u8 by adding 128
   const int8_t* b;
-  int64_t b_panel;  // bytes from one panel to the next
+  int64_t b_panel;      // bytes from one panel to the next
+  const int32_t* bias;  // a number for each column of the tile
   int32_t* sums;
+  // Weights fetched into L2 meanwhile: |fetch_step| bytes for each 4 bytes of a row.
+  const int8_t* fetch;
+  int64_t fetch_step;
 } gemm_ukernel_u8s8;
 
 CARNOT_INLINE uint32_t bytes4(const uint8_t* p) {
@@ -46,14 +50,15 @@ CARNOT_INLINE void tile_step(int row_count, int panels, const int8_t* b, int64_t
 
 // Unsigned rows broadcast straight from memory, signed ones are flipped on the way.
 CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_ukernel_u8s8* t,
-                            int64_t tap, const int8_t* b, __m512i* acc) {
+                            int64_t tap, const int8_t* b, const int8_t* fetch, __m512i* acc) {
   const uint8_t* row[TILE_ROWS];
   CARNOT_UNROLL
   for (int i = 0; i < row_count; ++i) row[i] = t->rows[tap * row_count + i];
   const __m512i mask = _mm512_set1_epi32((int32_t)t->flip);
   int64_t k = 0;
-  for (; k + 4 <= t->depth; k += 4, b += 64) {
+  for (; k + 4 <= t->depth; k += 4, b += 64, fetch += t->fetch_step) {
     __m512i bv[TILE_PANELS];
+    _mm_prefetch((const char*)fetch, _MM_HINT_T1);
     CARNOT_UNROLL
     for (int j = 0; j < panels; ++j) bv[j] = _mm512_loadu_si512(b + j * t->b_panel);
     CARNOT_UNROLL
@@ -73,16 +78,16 @@ CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_uke
 CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
   __m512i acc[TILE_ROWS * TILE_PANELS];
   CARNOT_UNROLL
-  for (int x = 0; x < row_count * panels; ++x) acc[x] = _mm512_setzero_si512();
-  const int64_t tap_bytes = (t->depth + 3) / 4 * 64;
-  if (t->flip) {
-    for (int64_t tap = 0; tap < t->taps; ++tap) {
-      tile_tap(row_count, panels, true, t, tap, t->b + tap * tap_bytes, acc);
-    }
-  } else {
-    for (int64_t tap = 0; tap < t->taps; ++tap) {
-      tile_tap(row_count, panels, false, t, tap, t->b + tap * tap_bytes, acc);
-    }
+  for (int x = 0; x < row_count * panels; ++x) {
+    acc[x] = _mm512_loadu_si512(t->bias + x % panels * 16);
+  }
+  const int64_t steps = (t->depth + 3) / 4;
+  const int8_t *b = t->b, *fetch = t->fetch;
+  for (int64_t tap = 0; tap < t->taps; ++tap, b += steps * 64, fetch += steps * t->fetch_step) {
+    if (t->flip)
+      tile_tap(row_count, panels, true, t, tap, b, fetch, acc);
+    else
+      tile_tap(row_count, panels, false, t, tap, b, fetch, acc);
   }
   CARNOT_UNROLL
   for (int x = 0; x < row_count * panels; ++x) {
@@ -126,7 +131,9 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8*
   for (int x = 0; x < row_count * 2; ++x) {  // 8 columns from two vectors of halves
     const __m256i sums = _mm256_hadd_epi32(acc[2 * x], acc[2 * x + 1]);
     const __m256i ordered = _mm256_permute4x64_epi64(sums, 0xd8);
-    _mm256_storeu_si256((__m256i*)(t->sums + x / 2 * kSumLd + x % 2 * 8), ordered);
+    const __m256i bias = _mm256_loadu_si256((const __m256i*)(t->bias + x % 2 * 8));
+    _mm256_storeu_si256((__m256i*)(t->sums + x / 2 * kSumLd + x % 2 * 8),
+                        _mm256_add_epi32(ordered, bias));
   }
 }
 
@@ -139,7 +146,8 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8*
   (void)panels;
   const int64_t tap_bytes = (t->depth + 3) / 4 * 64;
   for (int i = 0; i < row_count; ++i) {
-    int32_t acc[16] = {0};
+    int32_t acc[16];
+    memcpy(acc, t->bias, sizeof acc);
     for (int64_t tap = 0; tap < t->taps; ++tap) {
       const uint8_t* row = t->rows[tap * row_count + i];
       for (int64_t k = 0; k < t->depth; ++k) {
