@@ -177,8 +177,8 @@ static void run_chunk(rows_amx* r, int64_t m0, int64_t m1, int64_t n0, int64_t n
         sums_amx(1, 2, r, &t, sums);
       else
         sums_amx(1, 1, r, &t, sums);
-      store_rows(p->epilogue, p->dst, p->ld, t.m, t.count, n, min_i64(16 * panels, n1 - n), sums,
-                 kSumLd);
+      store_rows(p->epilogue, p->epilogue->bias, p->dst, p->ld, t.m, t.count, n,
+                 min_i64(16 * panels, n1 - n), sums, kSumLd);
     }
   }
 }

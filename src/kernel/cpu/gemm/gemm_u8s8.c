@@ -74,8 +74,6 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, const block_r
   tile.pixels = fetches_pixels
                     ? (fetch_stream){rows[0] + (rows[1] - rows[0]) * count, block->pixels_step}
                     : (fetch_stream){rows[0], 0};
-  carnot_int8_epilogue after_bias = *p->epilogue;
-  after_bias.bias = NULL;
   for (int64_t n = block->n0; n < block->n1;) {
     const int wide = block->n1 - n > 16 && TILE_PANELS > 1 ? 2 : 1;
     const int64_t columns = min_i64(16 * wide, block->n1 - n);
@@ -83,7 +81,7 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, const block_r
     tile.bias = bias_of_tile(p, n, columns, room);
     tile.weights = (fetch_stream){(const uint8_t*)tile.b + block->weights, block->weights_step};
     kTiles[p->a_signed][wide - 1][count - 1](&tile);
-    store_rows(&after_bias, p->dst, p->ld, m, count, n, columns, sums, kSumLd);
+    store_rows(p->epilogue, /*bias=*/NULL, p->dst, p->ld, m, count, n, columns, sums, kSumLd);
     tile.pixels.step = 0;
     n += 16 * wide;
   }
@@ -191,6 +189,12 @@ static void pixels_under_taps(const void* problem, int64_t m, int count, const u
   }
 }
 
+// Whether output pixels read the input pixels of the same index alone.
+static bool is_matrix(const carnot_conv2d_u8s8* c) {
+  return c->r * c->s == 1 && c->p == c->h && c->q == c->w && !c->pad_h && !c->pad_w &&
+         c->src_h == c->w * c->src_w && (c->n == 1 || c->src_n == c->h * c->src_h);
+}
+
 void CARNOT_KERNEL(conv2d_u8s8)(const carnot_conv2d_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
                                 int64_t n1) {
 #if defined(__AMX_INT8__)
@@ -200,7 +204,17 @@ void CARNOT_KERNEL(conv2d_u8s8)(const carnot_conv2d_u8s8* p, int64_t m0, int64_t
     return;
   }
 #endif
-  const loop_u8s8 loop = {pixels_under_taps, p,    p->r * p->s, p->c,  p->src_signed,
-                          p->weights,        p->k, p->dst,      p->ld, &p->epilogue};
+  const carnot_gemm_u8s8 matrix = {.a = p->src, .lda = p->src_w};
+  const bool is_plain = is_matrix(p);
+  const loop_u8s8 loop = {is_plain ? rows_of_a : pixels_under_taps,
+                          is_plain ? (const void*)&matrix : p,
+                          p->r * p->s,
+                          p->c,
+                          p->src_signed,
+                          p->weights,
+                          p->k,
+                          p->dst,
+                          p->ld,
+                          &p->epilogue};
   run_loop(&loop, m0, m1, n0, n1);
 }
