@@ -87,7 +87,10 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, const block_r
   }
 }
 
-enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
+enum {
+  kBlockBytes = 256 * 1024,  // weights of a block stay in L2 for all rows
+  kLeastFetching = 3         // rows of tiles; fewer read weights as fast as they come
+};
 
 // All rows of the columns [n0,n1). Each row of tiles fetches its share of the block behind them
 // and, where the pixels are read for the first time, those of the next row: they may be in another
@@ -96,7 +99,7 @@ static void run_block(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, in
                       bool is_first) {
   const int64_t parts = (m1 - m0 + TILE_ROWS - 1) / TILE_ROWS, steps = steps_of(p);
   const int64_t share = (TILE_PANELS * 64 + parts - 1) / parts, width = n1 - n0;
-  const bool is_last = n1 + width > p->columns;
+  const bool is_last = n1 + width > p->columns || parts < kLeastFetching;
   block_row row = {.n0 = n0, .n1 = n1, .weights_step = is_last ? 0 : share};
   if (is_first && p->taps == 1) row.pixels_step = (p->depth * TILE_ROWS + steps - 1) / steps;
   for (int64_t i = 0; i < parts; ++i) {

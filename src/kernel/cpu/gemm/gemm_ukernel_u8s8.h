@@ -76,14 +76,15 @@ CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_uke
   const int8_t* b = t->b + steps * 64;
   const uint8_t *weights = t->weights.at + steps * t->weights.step,
                 *pixels = t->pixels.at + steps * t->pixels.step;
-  int64_t k = 0, weights_step = t->weights.step, pixels_step = t->pixels.step;
+  int64_t k = 0, panel = t->b_panel, weights_step = t->weights.step, pixels_step = t->pixels.step;
   for (; k + 4 <= t->depth; k += 4, b += 64) {
     __m512i bv[TILE_PANELS];
     KEEP_SCALAR(k);
+    KEEP_IN_MEMORY(panel);
     KEEP_IN_MEMORY(weights_step);
     KEEP_IN_MEMORY(pixels_step);
     CARNOT_UNROLL
-    for (int j = 0; j < panels; ++j) bv[j] = _mm512_loadu_si512(b + j * t->b_panel);
+    for (int j = 0; j < panels; ++j) bv[j] = _mm512_loadu_si512(b + j * panel);
     _mm_prefetch((const char*)weights, _MM_HINT_T1);
     _mm_prefetch((const char*)pixels, _MM_HINT_T1);
     weights += weights_step, pixels += pixels_step;
