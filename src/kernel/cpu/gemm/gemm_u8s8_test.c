@@ -41,6 +41,9 @@ static const problem kProblems[] = {
     {1, 33, 64, 200, 1, 1, 0, true, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
     {8, 9, 700, 33, 3, 1, 1, false, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
     {1, 200, 64, 700, 1, 1, 0, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 3, 0, 255},
+    {1, 39, 71, 40, 1, 1, 0, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 3, 0, 255},
+    {1, 26, 70, 50, 1, 1, 0, true, R(S8), S8, ACT(NONE), 1e-3F, 1, 0, -128, 127},
+    {13, 11, 260, 97, 3, 2, 1, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 0, 0, 255},
     {20, 21, 7, 65, 2, 1, 0, true, R(NONE), S8, ACT(NONE), 1e-3F, 1, -3, -128, 127},
 };
 
