@@ -76,6 +76,15 @@ carnot_status* carnot_cpu_prepare_params(const carnot_problem* problem,
   return NULL;
 }
 
+bool carnot_cpu_reads_once(const carnot_step_view* step, uint32_t input) {
+  uint32_t reads = 0;
+  for (uint32_t n = 0; n < step->region->node_count; n++) {
+    const carnot_plan_node* node = &step->region->nodes[n];
+    for (uint32_t i = 0; i < node->input_count; i++) reads += node->inputs[i] == input;
+  }
+  return reads == 1;
+}
+
 bool carnot_cpu_is_dense(const carnot_operand* t) {
   int64_t strides[CARNOT_MAX_RANK];
   carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, strides);

@@ -341,11 +341,6 @@ void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_ep
 
 bool carnot_epilogue_plan_may_share(const carnot_epilogue_plan* plan, const carnot_step_view* step,
                                     uint32_t input, uint32_t output) {
-  if (output != 0 || plan->residual < 0 || (uint32_t)plan->residual != input) return false;
-  uint32_t reads = 0;
-  for (uint32_t n = 0; n < step->region->node_count; n++) {
-    const carnot_plan_node* node = &step->region->nodes[n];
-    for (uint32_t i = 0; i < node->input_count; i++) reads += node->inputs[i] == input;
-  }
-  return reads == 1;
+  return output == 0 && plan->residual >= 0 && (uint32_t)plan->residual == input &&
+         carnot_cpu_reads_once(step, input);
 }

@@ -139,10 +139,17 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
+static bool conv_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const carnot_int8_conv_params* p = step->params;
+  return !carnot_int8_uses_tiles(step->tactic) &&
+         carnot_int8_region_may_share(&p->region, step, input, output);
+}
+
 #define CONV_TACTIC                                                                              \
   .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = conv_reject,                      \
   .prepare = conv_prepare, .validate = conv_validate, .uses_input = carnot_int8_conv_uses_input, \
-  .configure = conv_configure, .run = conv_run_all, .work = carnot_int8_region_work
+  .configure = conv_configure, .run = conv_run_all, .may_share = conv_may_share,                 \
+  .work = carnot_int8_region_work
 CARNOT_CPU_TACTICS(conv_u8s8, CONV_TACTIC);
 CARNOT_CPU_TACTIC(conv_s8_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_EXACT,
                   .config = carnot_int8_tiles, CONV_TACTIC);

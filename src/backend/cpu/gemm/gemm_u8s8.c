@@ -151,10 +151,16 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
+static bool gemm_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  const gemm_params* p = step->params;
+  return !carnot_int8_uses_tiles(step->tactic) &&
+         carnot_int8_region_may_share(&p->region, step, input, output);
+}
+
 #define GEMM_TACTIC                                                                \
   .reject = gemm_reject, .prepare = gemm_prepare, .validate = gemm_validate,       \
   .uses_input = gemm_uses_input, .configure = gemm_configure, .run = gemm_run_all, \
-  .work = carnot_int8_region_work
+  .may_share = gemm_may_share, .work = carnot_int8_region_work
 CARNOT_CPU_TACTICS(gemm_u8s8, GEMM_TACTIC, .anchor = CARNOT_OP_COUNT);
 CARNOT_CPU_TACTIC(gemm_s8_tiles, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_EXACT,
                   .config = carnot_int8_tiles, GEMM_TACTIC, .anchor = CARNOT_OP_COUNT);

@@ -206,6 +206,15 @@ carnot_status* carnot_int8_region_configure(const carnot_int8_region* r, int cha
   return NULL;
 }
 
+bool carnot_int8_region_may_share(const carnot_int8_region* region, const carnot_step_view* step,
+                                  uint32_t input, uint32_t output) {
+  const bool floats = region->residual_type == CARNOT_INT8_RESIDUAL_F32;
+  return output == 0 && (int64_t)input == region->residual &&
+         (floats ? region->output == CARNOT_INT8_OUTPUT_F32
+                 : region->output >= CARNOT_INT8_OUTPUT_U8) &&
+         carnot_cpu_reads_once(step, input);
+}
+
 carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, int channel_axis,
                                                  const carnot_step_view* step,
                                                  const carnot_operand* inputs) {

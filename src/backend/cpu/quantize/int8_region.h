@@ -56,6 +56,10 @@ carnot_status* carnot_int8_region_configure(const carnot_int8_region* region, in
 static inline bool carnot_int8_region_uses(const carnot_int8_region* region, uint32_t input) {
   return (int64_t)input == region->residual || (int64_t)input == region->offset;
 }
+// Whether the result may lie where the residual, input |input|, does: each element is read before
+// it is written. For kernels that store each tile once.
+bool carnot_int8_region_may_share(const carnot_int8_region* region, const carnot_step_view* step,
+                                  uint32_t input, uint32_t output);
 // The epilogue of a kernel call; borrows the step's constants and the residual of |inputs|.
 carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* region, int channel_axis,
                                                  const carnot_step_view* step,

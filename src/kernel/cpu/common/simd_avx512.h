@@ -140,10 +140,12 @@ CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { _mm_storeu_si128(p, _mm512_c
 // 256 in magnitude.
 CARNOT_INLINE void v_store_clamped_2x32(void* p, void* p2, const vi32* x, const vi32* x2, int zero,
                                         int low, int high, bool is_signed, int64_t n) {
-  const __m512i z = _mm512_set1_epi16((int16_t)zero);
   // Lanes hold 4 of x[0], then 4 of x[1].
-  const __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x[0], x[1]), z),
-                b = _mm512_adds_epi16(_mm512_packs_epi32(x2[0], x2[1]), z);
+  __m512i a = _mm512_packs_epi32(x[0], x[1]), b = _mm512_packs_epi32(x2[0], x2[1]);
+  if (zero) {
+    const __m512i z = _mm512_set1_epi16((int16_t)zero);
+    a = _mm512_adds_epi16(a, z), b = _mm512_adds_epi16(b, z);
+  }
   __m512i y = is_signed ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
   const __m512i lo = _mm512_set1_epi8((char)low), hi = _mm512_set1_epi8((char)high);
   if (is_signed && (low > -128 || high < 127))

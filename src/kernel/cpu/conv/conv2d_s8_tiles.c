@@ -29,16 +29,16 @@ static void store(const tiles_call* call, const tiles_step* s, int64_t n, int be
   const int64_t columns = min_i64(kStepColumns, call->n1 - n);
   const int32_t* from = sums;
   if (s->dense) {
-    store_rows(&p->epilogue, p->dst, p->ld, s->out[0] + begin, end - begin, n, columns,
-               from + begin * kStepColumns, kStepColumns);
+    store_rows(&p->epilogue, p->epilogue.bias, p->dst, p->ld, s->out[0] + begin, end - begin, n,
+               columns, from + begin * kStepColumns, kStepColumns);
     return;
   }
   for (int i = begin, next; i < end; i = next) {
     const int64_t m = s->out[i];
     for (next = i + 1; next < end && s->out[next] == (m < 0 ? m : m + next - i);) ++next;
     if (m >= 0)
-      store_rows(&p->epilogue, p->dst, p->ld, m, next - i, n, columns, from + i * kStepColumns,
-                 kStepColumns);
+      store_rows(&p->epilogue, p->epilogue.bias, p->dst, p->ld, m, next - i, n, columns,
+                 from + i * kStepColumns, kStepColumns);
   }
 }
 

@@ -129,7 +129,7 @@ CARNOT_INLINE void store_columns(const columns_u8s8* k, int64_t m, __m512i* sums
     int32_t in_order[kMostSums] __attribute__((aligned(64)));
     transpose_lanes(sums);
     for (int v = 0; v < 4; ++v) _mm512_store_si512(in_order + 16 * v, sums[v]);
-    store_sums(e, p->dst, at, m, k->c, k->count, in_order);
+    store_sums(e, e->bias, p->dst, at, m, k->c, k->count, in_order);
     return;
   }
   CARNOT_UNROLL

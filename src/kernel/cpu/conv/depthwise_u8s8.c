@@ -122,7 +122,7 @@ CARNOT_INLINE void pixel(const carnot_depthwise_u8s8* p, const uint8_t* const* t
       panel_sums(taps, tap_count, c + j, count - j, is_signed,
                  p->weights + (c + j) / kPanel * panel, sums + j);
     }
-    store_sums(&p->epilogue, p->dst, m * p->ld + c, m, c, count, sums);
+    store_sums(&p->epilogue, p->epilogue.bias, p->dst, m * p->ld + c, m, c, count, sums);
   }
 }
 

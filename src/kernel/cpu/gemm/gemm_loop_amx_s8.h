@@ -23,11 +23,12 @@ enum {
 // A chunk of rows.
 typedef struct rows_amx {
   const loop_u8s8* loop;
-  const uint8_t* rows[CARNOT_INT8_MAX_TAPS * kRows];  // of the row of tiles that is packed last
-  int64_t steps;                                      // of K
-  int64_t last_steps;                                 // quads of k in the last one
-  int64_t tiles, tile_steps;                          // rows of tiles; steps that each has packed
-  const uint8_t* a;                                   // direct: the first row
+  // Of the row of tiles that is packed last.
+  const uint8_t* rows[CARNOT_INT8_MAX_TAPS * kRows + kRowsAtOnce];
+  int64_t steps;              // of K
+  int64_t last_steps;         // quads of k in the last one
+  int64_t tiles, tile_steps;  // rows of tiles; steps that each has packed
+  const uint8_t* a;           // direct: the first row
   int64_t a_rows;
   int64_t packed_from[kMostTiles];  // the first step that is packed; -1: none
   uint8_t packed[kPackedSteps * kStepBytes] __attribute__((aligned(64)));
@@ -176,7 +177,8 @@ static void run_chunk(rows_amx* r, int64_t m0, int64_t m1, int64_t n0, int64_t n
         sums_amx(1, 2, r, &t, sums);
       else
         sums_amx(1, 1, r, &t, sums);
-      store_tile(p, t.m, t.count, n, min_i64(16 * panels, n1 - n), sums);
+      store_rows(p->epilogue, p->epilogue->bias, p->dst, p->ld, t.m, t.count, n,
+                 min_i64(16 * panels, n1 - n), sums, kSumLd);
     }
   }
 }

@@ -41,6 +41,9 @@ static const problem kProblems[] = {
     {1, 33, 64, 200, 1, 1, 0, true, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
     {8, 9, 700, 33, 3, 1, 1, false, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
     {1, 200, 64, 700, 1, 1, 0, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 3, 0, 255},
+    {1, 39, 71, 40, 1, 1, 0, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 3, 0, 255},
+    {1, 26, 70, 50, 1, 1, 0, true, R(S8), S8, ACT(NONE), 1e-3F, 1, 0, -128, 127},
+    {13, 11, 260, 97, 3, 2, 1, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 0, 0, 255},
     {20, 21, 7, 65, 2, 1, 0, true, R(NONE), S8, ACT(NONE), 1e-3F, 1, -3, -128, 127},
 };
 
@@ -66,6 +69,42 @@ static int32_t exact_sum(const problem* p, const uint8_t* src, const int8_t* wei
 static bool is_small(const problem* p) {
   return p->output >= U8 && p->activation == ACT(NONE) && p->divisor == 1 &&
          p->residual != R(F32) && p->scale <= 1e-3F;
+}
+
+static void run_problem(const carnot_cpu_kernels* kernels, const carnot_conv2d_u8s8* conv) {
+  const int64_t pixels = conv->p * conv->q;
+  const carnot_gemm_u8s8 gemm = {.m = pixels,
+                                 .n = conv->k,
+                                 .k = conv->c,
+                                 .a = conv->src,
+                                 .lda = conv->c,
+                                 .a_signed = conv->src_signed,
+                                 .b = conv->weights,
+                                 .dst = conv->dst,
+                                 .ld = conv->ld,
+                                 .epilogue = conv->epilogue};
+  if (conv->r == 1) {
+    kernels->gemm_u8s8(&gemm, 0, pixels, 0, conv->k);
+  } else {
+    kernels->conv2d_u8s8(conv, 0, pixels / 2, 0, conv->k);
+    kernels->conv2d_u8s8(conv, pixels / 2, pixels, 0, conv->k);
+  }
+}
+
+// The results of |conv| are the same where its residual lies in their memory.
+static void check_in_place(const carnot_cpu_kernels* kernels, carnot_conv2d_u8s8 conv,
+                           int64_t element_bytes) {
+  const int64_t row = conv.ld * element_bytes, pixels = conv.p * conv.q;
+  const char* apart = conv.dst;
+  char* together = malloc((size_t)(pixels * row));
+  memcpy(together, conv.epilogue.residual, (size_t)(pixels * row));
+  conv.dst = together;
+  conv.epilogue.residual = together;
+  conv.epilogue.range = NULL;
+  run_problem(kernels, &conv);
+  for (int64_t m = 0; m < pixels; ++m)
+    assert_memory_equal(together + m * row, apart + m * row, (size_t)(conv.k * element_bytes));
+  free(together);
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
@@ -135,22 +174,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                                    .dst = dst,
                                    .ld = ld,
                                    .epilogue = epilogue};
-  const carnot_gemm_u8s8 gemm = {.m = pixels,
-                                 .n = p->k,
-                                 .k = p->c,
-                                 .a = src,
-                                 .lda = p->c,
-                                 .a_signed = p->is_signed,
-                                 .b = packed,
-                                 .dst = dst,
-                                 .ld = ld,
-                                 .epilogue = epilogue};
-  if (p->r == 1) {
-    kernels->gemm_u8s8(&gemm, 0, pixels, 0, p->k);
-  } else {
-    kernels->conv2d_u8s8(&conv, 0, pixels / 2, 0, p->k);
-    kernels->conv2d_u8s8(&conv, pixels / 2, pixels, 0, p->k);
-  }
+  run_problem(kernels, &conv);
   const int64_t bytes = p->output < CARNOT_INT8_OUTPUT_U8 ? 4 : 1;
   for (int64_t m = 0; m < pixels; ++m) {
     for (int64_t k = 0; k < p->k; ++k) {
@@ -159,6 +183,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     }
     check_untouched(dst, (m * ld + p->k) * bytes, (m + 1) * ld * bytes);
   }
+  if (p->residual == R(F32) ? p->output == F32 : p->residual && p->output >= U8)
+    check_in_place(kernels, conv, bytes);
   if (p->output == F32) check_int8_range(range, (const float*)dst, pixels, p->k, ld);
   free(src), free(border), free(weights), free(packed), free(back), free(bias), free(dst);
   buffer_free(scale), buffer_free(residual), buffer_free(offset);

@@ -5,6 +5,11 @@
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "kernel/cpu/gemm/store_int8.h"
 
+enum {
+  kMostTileRows = 32,
+  kRowsAtOnce = 8,  // pointers found together; as many may be written behind the last one
+};
+
 // Finds the row pointers of |count| output rows from m on.
 typedef void (*rows_fn)(const void* problem, int64_t m, int count, const uint8_t** out_rows);
 
@@ -21,10 +26,5 @@ typedef struct loop_u8s8 {
 } loop_u8s8;
 
 enum { kSumLd = 32 };  // a tile is at most 32 columns wide
-
-static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
-                       const int32_t* sums) {
-  store_rows(p->epilogue, p->dst, p->ld, m, count, n, columns, sums, kSumLd);
-}
 
 #endif  // CARNOT_KERNEL_CPU_GEMM_LOOP_U8S8_H_

@@ -1,4 +1,5 @@
-// Stores sums of integer products by carnot_int8_epilogue; private to the integer kernels.
+// Stores sums of integer products by carnot_int8_epilogue; private to the integer kernels. |bias|
+// is that of the epilogue, or NULL where the sums hold it.
 #ifndef CARNOT_KERNEL_CPU_GEMM_STORE_INT8_H_
 #define CARNOT_KERNEL_CPU_GEMM_STORE_INT8_H_
 
@@ -60,11 +61,11 @@ CARNOT_INLINE void store_bytes(const carnot_int8_epilogue* e, vf32 y, uint8_t* d
   v_store_bytes_upto(dst, v_to_int(q), count);
 }
 
-CARNOT_INLINE void store_s32(const carnot_int8_epilogue* e, void* dst, int64_t at, int64_t n,
-                             int64_t columns, const int32_t* sums) {
+CARNOT_INLINE void store_s32(const int32_t* bias, void* dst, int64_t at, int64_t n, int64_t columns,
+                             const int32_t* sums) {
   int32_t* out = (int32_t*)dst + at;
   for (int64_t j = 0; j < columns; ++j) {
-    out[j] = e->bias ? (int32_t)((uint32_t)sums[j] + (uint32_t)e->bias[n + j]) : sums[j];
+    out[j] = bias ? (int32_t)((uint32_t)sums[j] + (uint32_t)bias[n + j]) : sums[j];
   }
 }
 
@@ -81,8 +82,8 @@ typedef struct small_columns {
   vf32 scale[kSmallVectors];
 } small_columns;
 
-CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, int64_t n,
-                                         int64_t columns) {
+CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, const int32_t* bias,
+                                         int64_t n, int64_t columns) {
   small_columns c;
   CARNOT_UNROLL
   for (int i = 0; i < kSmallVectors; ++i) {
@@ -90,8 +91,7 @@ CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, int64_t 
     c.bias[i] = v_iset(0), c.scale[i] = v_zero();
     if (left <= 0) continue;
     c.scale[i] = v_load_upto(e->scale + at, left);
-    if (e->bias)
-      c.bias[i] = left >= V_LANES ? v_iload(e->bias + at) : v_iload_n(e->bias + at, left);
+    if (bias) c.bias[i] = left >= V_LANES ? v_iload(bias + at) : v_iload_n(bias + at, left);
   }
   return c;
 }
@@ -182,10 +182,10 @@ CARNOT_INLINE void store_small_group(const carnot_int8_epilogue* to, small_form 
 
 // |rows| rows, some at a time; of an odd number the last one twice. |to| is a copy: stores of bytes
 // might change the caller's.
-CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, small_form form, uint8_t* dst,
-                                    int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
-                                    const int32_t* sums, int64_t sum_ld) {
-  const small_columns c = load_columns(&to, n, columns);
+CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, const int32_t* bias, small_form form,
+                                    uint8_t* dst, int64_t ld, int64_t m, int64_t rows, int64_t n,
+                                    int64_t columns, const int32_t* sums, int64_t sum_ld) {
+  const small_columns c = load_columns(&to, bias, n, columns);
   small_source from = {(const uint8_t*)to.residual + m * to.residual_ld + n, to.residual_ld, sums,
                        sum_ld};
   for (int64_t row = 0, count; row < rows; row += count) {
@@ -200,12 +200,12 @@ CARNOT_INLINE void store_small_rows(carnot_int8_epilogue to, small_form form, ui
 }
 
 // |sums| [rows][sum_ld]. Whole tiles have no branches.
-CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t ld, int64_t m,
-                               int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
-                               int64_t sum_ld) {
+CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, const int32_t* bias, uint8_t* dst,
+                               int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                               const int32_t* sums, int64_t sum_ld) {
   const small_form form = form_of(e);
 #define STORE_SMALL(form, count) \
-  store_small_rows(*e, form, dst, ld, m, rows, n, count, sums, sum_ld)
+  store_small_rows(*e, bias, form, dst, ld, m, rows, n, count, sums, sum_ld)
   if (columns < kSmallColumns)
     STORE_SMALL(form, columns);
   else if (form == SMALL_PLAIN)
@@ -256,10 +256,10 @@ CARNOT_INLINE void extend_range(float* range, const float* y, int64_t ld, int64_
 
 // |rows| rows of |columns| <= 32 float32 results. |to| is a copy: stores of floats might change the
 // caller's.
-CARNOT_INLINE void store_float_rows(carnot_int8_epilogue to, float* dst, int64_t ld, int64_t m,
-                                    int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
-                                    int64_t sum_ld) {
-  const small_columns c = load_columns(&to, n, columns);
+CARNOT_INLINE void store_float_rows(carnot_int8_epilogue to, const int32_t* bias, float* dst,
+                                    int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                                    const int32_t* sums, int64_t sum_ld) {
+  const small_columns c = load_columns(&to, bias, n, columns);
   const row_bounds bounds = bounds_of(&to);
   const bool whole = columns % V_LANES == 0;
   float* const range = whole && !bounds.later ? to.range : NULL;
@@ -281,25 +281,25 @@ CARNOT_INLINE void store_float_rows(carnot_int8_epilogue to, float* dst, int64_t
   if (to.range && !range) extend_range(to.range, dst, ld, rows, columns);
 }
 
-CARNOT_INLINE void store_floats(const carnot_int8_epilogue* e, float* dst, int64_t ld, int64_t m,
-                                int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
-                                int64_t sum_ld) {
+CARNOT_INLINE void store_floats(const carnot_int8_epilogue* e, const int32_t* bias, float* dst,
+                                int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                                const int32_t* sums, int64_t sum_ld) {
   if (columns == kSmallColumns)
-    store_float_rows(*e, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
+    store_float_rows(*e, bias, dst, ld, m, rows, n, kSmallColumns, sums, sum_ld);
   else
-    store_float_rows(*e, dst, ld, m, rows, n, columns, sums, sum_ld);
+    store_float_rows(*e, bias, dst, ld, m, rows, n, columns, sums, sum_ld);
 }
 
 // Sums of columns [n, n + |columns|) of row m to bytes, by whatever the epilogue says.
-CARNOT_INLINE void store_quantized(const carnot_int8_epilogue* e, uint8_t* dst, int64_t m,
-                                   int64_t n, int64_t columns, const int32_t* sums) {
+CARNOT_INLINE void store_quantized(const carnot_int8_epilogue* e, const int32_t* bias, uint8_t* dst,
+                                   int64_t m, int64_t n, int64_t columns, const int32_t* sums) {
   const row_bounds bounds = bounds_of(e);
   float rest[kMostSums];
   for (int64_t j = 0; j < columns; j += V_LANES) {
     const int64_t count = min_i64(V_LANES, columns - j), at = n + j;
     vi32 sum = v_iload(sums + j);
-    if (e->bias)
-      sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + at) : v_iload_n(e->bias + at, count));
+    if (bias)
+      sum = v_iadd(sum, count >= V_LANES ? v_iload(bias + at) : v_iload_n(bias + at, count));
     vf32 x = scaled_sums(e, sum, v_load_upto(e->scale + at, count), m, at, count);
     if (bounds.any) x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
     if (bounds.later)
@@ -317,38 +317,38 @@ CARNOT_INLINE void store_quantized(const carnot_int8_epilogue* e, uint8_t* dst, 
 
 // Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
 // |columns| are ignored. dst[m,n] is element |at| of |dst|.
-static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int64_t m, int64_t n,
-                       int64_t columns, const int32_t* sums) {
+static void store_sums(const carnot_int8_epilogue* e, const int32_t* bias, void* dst, int64_t at,
+                       int64_t m, int64_t n, int64_t columns, const int32_t* sums) {
   if (e->output == CARNOT_INT8_OUTPUT_S32) {
-    store_s32(e, dst, at, n, columns, sums);
+    store_s32(bias, dst, at, n, columns, sums);
     return;
   }
   const bool is_float = e->output == CARNOT_INT8_OUTPUT_F32, small = takes_small(e);
   for (int64_t j = 0; (small || is_float) && j < columns; j += kSmallColumns) {
     const int64_t count = min_i64(kSmallColumns, columns - j);
     if (small)
-      store_small(e, (uint8_t*)dst + at + j, 0, m, 1, n + j, count, sums + j, 0);
+      store_small(e, bias, (uint8_t*)dst + at + j, 0, m, 1, n + j, count, sums + j, 0);
     else
-      store_floats(e, (float*)dst + at + j, 0, m, 1, n + j, count, sums + j, 0);
+      store_floats(e, bias, (float*)dst + at + j, 0, m, 1, n + j, count, sums + j, 0);
   }
-  if (!small && !is_float) store_quantized(e, (uint8_t*)dst + at, m, n, columns, sums);
+  if (!small && !is_float) store_quantized(e, bias, (uint8_t*)dst + at, m, n, columns, sums);
 }
 
 // Sums [rows][sum_ld] of columns [n, n + |columns|), up to 32, of rows from m on; dst[m,n] is
 // element m * ld + n of |dst|.
-CARNOT_INLINE void store_rows(const carnot_int8_epilogue* e, void* dst, int64_t ld, int64_t m,
-                              int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
-                              int64_t sum_ld) {
+CARNOT_INLINE void store_rows(const carnot_int8_epilogue* e, const int32_t* bias, void* dst,
+                              int64_t ld, int64_t m, int64_t rows, int64_t n, int64_t columns,
+                              const int32_t* sums, int64_t sum_ld) {
   if (takes_small(e)) {
-    store_small(e, (uint8_t*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
+    store_small(e, bias, (uint8_t*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
     return;
   }
   if (e->output == CARNOT_INT8_OUTPUT_F32) {
-    store_floats(e, (float*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
+    store_floats(e, bias, (float*)dst + m * ld + n, ld, m, rows, n, columns, sums, sum_ld);
     return;
   }
   for (int64_t i = 0; i < rows; ++i)
-    store_sums(e, dst, (m + i) * ld + n, m + i, n, columns, sums + i * sum_ld);
+    store_sums(e, bias, dst, (m + i) * ld + n, m + i, n, columns, sums + i * sum_ld);
 }
 
 #endif
