@@ -85,7 +85,7 @@ static carnot_status* time_at_peak(const carnot_builder* builder, const carnot_c
 }
 
 // Names end with the instruction set.
-static bool is_same_kernel(const carnot_tactic* a, const carnot_tactic* b) {
+bool carnot_tactic_is_same_kernel(const carnot_tactic* a, const carnot_tactic* b) {
   const char* end = strrchr(a->name, '_');
   const size_t size = end ? (size_t)(end - a->name) + 1 : 0;
   return a->isa != b->isa && size && strncmp(a->name, b->name, size) == 0 &&
@@ -96,10 +96,10 @@ static bool is_same_kernel(const carnot_tactic* a, const carnot_tactic* b) {
 // time.
 static carnot_status* compare(const carnot_builder* builder, const carnot_candidate* c, double ns,
                               const carnot_candidate* other, bool* out_hopeless) {
-  enum { kMostOfGap = 5 };
+  enum { kMostOfGap = 10 };
   double other_ns;
   *out_hopeless = ns > (double)other->ns;
-  if (*out_hopeless || !is_same_kernel(c->tactic, other->tactic)) return NULL;
+  if (*out_hopeless || !carnot_tactic_is_same_kernel(c->tactic, other->tactic)) return NULL;
   CARNOT_TRY(time_at_peak(builder, other, &other_ns));
   *out_hopeless = kMostOfGap * (ns - other_ns) > (double)other->ns;
   return NULL;
