@@ -85,11 +85,15 @@ static carnot_status* time_at_peak(const carnot_builder* builder, const carnot_c
 }
 
 // Names end with the instruction set.
-bool carnot_tactic_is_same_kernel(const carnot_tactic* a, const carnot_tactic* b) {
+static bool is_same_kernel(const carnot_tactic* a, const carnot_tactic* b) {
   const char* end = strrchr(a->name, '_');
   const size_t size = end ? (size_t)(end - a->name) + 1 : 0;
   return a->isa != b->isa && size && strncmp(a->name, b->name, size) == 0 &&
          strrchr(b->name, '_') == b->name + size - 1;
+}
+
+bool carnot_is_newer_kernel(const carnot_tactic* tactic, const carnot_tactic* than) {
+  return is_same_kernel(tactic, than) && carnot_isa_rank(tactic->isa) > carnot_isa_rank(than->isa);
 }
 
 // Whether the candidate, which takes |ns| at the peak, is hopeless beside |other|, which has a
@@ -99,7 +103,7 @@ static carnot_status* compare(const carnot_builder* builder, const carnot_candid
   enum { kMostOfGap = 10 };
   double other_ns;
   *out_hopeless = ns > (double)other->ns;
-  if (*out_hopeless || !carnot_tactic_is_same_kernel(c->tactic, other->tactic)) return NULL;
+  if (*out_hopeless || !is_same_kernel(c->tactic, other->tactic)) return NULL;
   CARNOT_TRY(time_at_peak(builder, other, &other_ns));
   *out_hopeless = kMostOfGap * (ns - other_ns) > (double)other->ns;
   return NULL;

@@ -12,7 +12,8 @@
 carnot_status* carnot_prune_hopeless(const carnot_builder* builder, carnot_candidate* candidates,
                                      size_t count, size_t i, bool* out_hopeless) CARNOT_MUST_USE;
 
-// True for one kernel compiled for two instruction sets.
-bool carnot_tactic_is_same_kernel(const carnot_tactic* a, const carnot_tactic* b);
+// True for one kernel compiled for two instruction sets, of which that of |tactic| is the newer
+// one.
+bool carnot_is_newer_kernel(const carnot_tactic* tactic, const carnot_tactic* than);
 
 #endif  // CARNOT_BUILDER_MEASURE_COST_MODEL_H_

@@ -42,7 +42,7 @@ uint64_t carnot_candidate_margin(const carnot_candidate* items, uint32_t i) {
   if (items[i].tactic->device) return items[i].ns / 32;
   if (items[i].tactic->sources) return items[i].ns / 20;
   for (uint32_t k = 0; k < i; k++)
-    if (carnot_tactic_is_same_kernel(items[k].tactic, items[i].tactic)) return items[i].ns / 8;
+    if (carnot_is_newer_kernel(items[k].tactic, items[i].tactic)) return items[i].ns / 8;
   return 0;
 }
 

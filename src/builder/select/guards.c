@@ -16,11 +16,6 @@ typedef struct size_list {
 
 // ---- the region ----
 
-static bool is_newer_kernel(const carnot_tactic* tactic, const carnot_tactic* than) {
-  return carnot_tactic_is_same_kernel(tactic, than) &&
-         carnot_isa_rank(tactic->isa) > carnot_isa_rank(than->isa);
-}
-
 // True when |winner|, the fastest at another size, takes the optimum about as fast as the candidate
 // that was the fastest there: one variant then serves both. Where nobody gave the optimum, which is
 // then 1 in each dimension, one kernel's newer instruction set may take twice the time there:
@@ -30,7 +25,7 @@ static bool serves_optimum(const carnot_guard_builder* g, uint32_t winner) {
   const carnot_candidate* candidate = &items[g->region->candidate];
   if (winner >= g->set->count || items[winner].ns == UINT64_MAX) return false;
   const bool is_given = g->builder->config->profile_count > 0;
-  const bool is_newer = is_newer_kernel(items[winner].tactic, candidate->tactic);
+  const bool is_newer = carnot_is_newer_kernel(items[winner].tactic, candidate->tactic);
   return items[winner].ns <= candidate->ns + candidate->ns / (is_newer && !is_given ? 1 : 32);
 }
 
