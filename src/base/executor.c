@@ -59,6 +59,7 @@ typedef struct seat {
   int index;  // of its share
 } seat;
 static _Thread_local seat here;
+static _Thread_local carnot_executor_estimate* estimate_here;
 
 #if defined(__x86_64__)
 enum { kMxcsrDefault = 0x1f80 };
@@ -75,11 +76,15 @@ void carnot_fp_mode_leave(uint32_t saved) { (void)saved; }
 static void relax(void) {}
 #endif
 
-static uint64_t now_ns(void) {
+static uint64_t ns_of(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+static uint64_t now_ns(void) { return ns_of(CLOCK_MONOTONIC); }
+
+uint64_t carnot_executor_thread_ns(void) { return ns_of(CLOCK_THREAD_CPUTIME_ID); }
 
 // Returns how many it drew.
 static long long draw_parts(carnot_executor* executor, int index) {
@@ -257,15 +262,35 @@ void carnot_executor_end(carnot_executor* executor) {
   atomic_flag_clear_explicit(&executor->busy, memory_order_release);
 }
 
+void carnot_executor_set_estimate(carnot_executor_estimate* estimate) { estimate_here = estimate; }
+
+static void run_alone(int64_t part_count, void (*fn)(void* arg, int64_t part), void* arg) {
+  const seat before = here;
+  here = (seat){NULL, 0};
+  for (int64_t part = 0; part < part_count; part++) fn(arg, part);
+  here = before;
+}
+
+// The parts take turns: the thread with the most has one of |threads| of them, rounded up.
+static void run_and_estimate(int64_t part_count, void (*fn)(void* arg, int64_t part), void* arg) {
+  carnot_executor_estimate* estimate = estimate_here;
+  const int64_t most = (part_count + estimate->threads - 1) / estimate->threads;
+  const uint64_t start = carnot_executor_thread_ns();
+  run_alone(part_count, fn, arg);
+  const double ns = (double)(carnot_executor_thread_ns() - start);
+  estimate->saved_ns += (uint64_t)(ns - ns * (double)most / (double)part_count);
+}
+
 void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
                               void (*fn)(void* arg, int64_t part), void* arg) {
   bool alone = !executor || executor->thread_count == 1 || part_count < 2 ||
                !atomic_load_explicit(&executor->in_run, memory_order_relaxed);
+  if (alone && (!estimate_here || part_count < 2)) {
+    run_alone(part_count, fn, arg);
+    return;
+  }
   if (alone) {
-    const seat before = here;
-    here = (seat){NULL, 0};
-    for (int64_t part = 0; part < part_count; part++) fn(arg, part);
-    here = before;
+    run_and_estimate(part_count, fn, arg);
     return;
   }
   executor->fn = fn;

@@ -40,6 +40,18 @@ typedef struct carnot_worker_span {
 // caller clears them. NULL stops. For the caller of a run, between begin and end, outside parallel.
 void carnot_executor_set_spans(carnot_executor* executor, carnot_worker_span* spans);
 
+// What several threads would save in loops that run on one thread alone.
+typedef struct carnot_executor_estimate {
+  int threads;
+  uint64_t saved_ns;  // of the thread's processor time, if each of |threads| has a processor
+} carnot_executor_estimate;
+// Until the next call, loops that the calling thread runs alone add to |estimate| (borrowed) what
+// threads that share their parts would save. NULL stops.
+void carnot_executor_set_estimate(carnot_executor_estimate* estimate);
+
+// The processor time of this thread, in nanoseconds.
+uint64_t carnot_executor_thread_ns(void);
+
 // The floating-point mode of this thread, for the caller of a run to save, set and restore.
 uint32_t carnot_fp_mode_enter(void);
 void carnot_fp_mode_leave(uint32_t saved);

@@ -145,6 +145,34 @@ static void test_fork(void** state) {
   carnot_executor_destroy(executor);
 }
 
+static void run_busy_part(void* argument, int64_t part) {
+  enum { kBusyNs = 20000 };
+  const uint64_t start = carnot_executor_thread_ns();
+  (void)argument, (void)part;
+  while (carnot_executor_thread_ns() - start < kBusyNs) continue;
+}
+
+// Three parts on two threads take two turns, on four threads one.
+static void test_estimate(void** state) {
+  (void)state;
+  for (int threads = 2; threads <= 4; threads += 2) {
+    carnot_executor_estimate estimate = {.threads = threads};
+    carnot_executor_set_estimate(&estimate);
+    carnot_executor_parallel(NULL, 1, run_busy_part, NULL);
+    assert_int_equal(estimate.saved_ns, 0);
+    const uint64_t start = carnot_executor_thread_ns();
+    carnot_executor_parallel(NULL, 3, run_busy_part, NULL);
+    const uint64_t took = carnot_executor_thread_ns() - start;
+    const uint64_t least = (threads == 2 ? 1 : 2) * UINT64_C(20000);
+    assert_true(estimate.saved_ns >= least - 1);
+    assert_true(estimate.saved_ns <= took * (threads == 2 ? 1 : 2) / 3 + 1);
+    carnot_executor_set_estimate(NULL);
+    const uint64_t saved = estimate.saved_ns;
+    carnot_executor_parallel(NULL, 3, run_busy_part, NULL);
+    assert_int_equal(estimate.saved_ns, saved);
+  }
+}
+
 static void test_thread_counts(void** state) {
   (void)state;
   carnot_executor* executor;
@@ -162,8 +190,9 @@ static void test_thread_counts(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parts), cmocka_unit_test(test_without_workers),
-      cmocka_unit_test(test_busy),  cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_fork),  cmocka_unit_test(test_thread_counts)};
+      cmocka_unit_test(test_parts),        cmocka_unit_test(test_without_workers),
+      cmocka_unit_test(test_busy),         cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_fork),         cmocka_unit_test(test_estimate),
+      cmocka_unit_test(test_thread_counts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

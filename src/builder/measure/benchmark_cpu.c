@@ -12,6 +12,7 @@
 // A reading is at least kReadingNs long, so that the clock is exact enough; the readings of a round
 // take kRoundNs, with cold weights, whose eviction takes longer than a small kernel, kColdRoundNs.
 enum { kReadingNs = 2000, kRoundNs = 20000, kColdRoundNs = 4000, kMostReadings = 64 };
+enum { kMostDisturbed = 6 };
 
 // ---- a run on generated data ----
 
@@ -168,20 +169,42 @@ static void evict_weights(const carnot_candidate* c) {
   }
 }
 
-// The nanoseconds of a run, the least of |readings| readings of |runs| runs each. One thread is
-// timed by its processor time where others interrupt it.
-static carnot_status* time_round(const carnot_candidate* c, bench* b, carnot_executor* executor,
-                                 bool cold_weights, uint64_t* out_ns) {
+// One run after the other, |b->runs| times.
+static carnot_status* run_all(const carnot_candidate* c, const bench* b,
+                              carnot_executor* executor) {
+  for (int i = 0; i < b->runs; i++)
+    CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
+                              b->workspace, executor));
+  return NULL;
+}
+
+// The nanoseconds of the runs on |executor|. One thread is timed by its processor time where others
+// interrupt it, less what |view.threads| threads would save.
+static carnot_status* time_runs(const carnot_candidate* c, const bench* b,
+                                carnot_executor* executor, uint64_t* out_ns) {
   const bool is_alone = carnot_executor_thread_count(executor) == 1;
+  carnot_executor_estimate estimate = {.threads = b->view.threads};
+  if (is_alone && estimate.threads > 1) carnot_executor_set_estimate(&estimate);
+  const uint64_t ran = is_alone ? carnot_executor_thread_ns() : 0;
+  const uint64_t start = carnot_benchmark_now_ns();
+  carnot_status* status = run_all(c, b, executor);
+  *out_ns = carnot_benchmark_now_ns() - start;
+  if (is_alone) {
+    const uint64_t ns = carnot_executor_thread_ns() - ran - estimate.saved_ns;
+    if (ns < *out_ns) *out_ns = ns;
+  }
+  carnot_executor_set_estimate(NULL);
+  return status;
+}
+
+// The nanoseconds of a run, the least of |readings| readings of |runs| runs each.
+static carnot_status* time_round(const carnot_candidate* c, const bench* b,
+                                 carnot_executor* executor, bool cold_weights, uint64_t* out_ns) {
   *out_ns = UINT64_MAX;
   for (int done = 0; done < b->readings; done++) {
+    uint64_t ns;
     if (cold_weights) evict_weights(c);
-    const uint64_t ran = is_alone ? carnot_thread_ns() : 0, start = carnot_benchmark_now_ns();
-    for (int i = 0; i < b->runs; i++)
-      CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands,
-                                b->operands + c->problem.input_count, b->workspace, executor));
-    uint64_t ns = carnot_benchmark_now_ns() - start;
-    if (is_alone) ns = (uint64_t)carnot_min_i64((int64_t)ns, (int64_t)(carnot_thread_ns() - ran));
+    CARNOT_TRY(time_runs(c, b, executor, &ns));
     ns /= (uint64_t)b->runs;
     if (ns < *out_ns) *out_ns = ns;
   }
@@ -232,26 +255,33 @@ typedef struct timing {
   size_t count;
   carnot_executor* executor;
   bool cold_weights;
+  int disturbed;      // rounds in a row in which a thread lost its processor, up to kMostDisturbed
   uint64_t spent_ns;  // in runs
   carnot_contestant contestants[CARNOT_MAX_CANDIDATES];
   bench benches[CARNOT_MAX_CANDIDATES];
 } timing;
 
+// Other programs keep a processor: from then on all candidates run on one thread, whose processor
+// time they do not add to.
+static bool is_crowded(const timing* t) { return t->disturbed == kMostDisturbed; }
+
 static carnot_status* run_round(timing* t, size_t i) {
   uint64_t ns;
   const carnot_calm calm = carnot_calm_begin(t->executor);
   CARNOT_TRY(time_round(&t->candidates[i], &t->benches[i], t->executor, t->cold_weights, &ns));
-  carnot_contestant_note(&t->contestants[i], ns, carnot_calm_end(&calm, t->executor));
+  const bool is_calm = carnot_calm_end(&calm, t->executor);
+  if (!is_crowded(t)) t->disturbed = is_calm ? 0 : t->disturbed + 1;
+  carnot_contestant_note(&t->contestants[i], ns, is_calm);
   t->spent_ns += carnot_benchmark_now_ns() - calm.begin_ns;
   if (ns < t->candidates[i].ns) t->candidates[i].ns = ns;
   return NULL;
 }
 
-// Calls |run| while the executor's threads wait for work.
+// Calls |run| while the executor's threads wait for work, unless they have no processors.
 static carnot_status* with_threads(timing* t, carnot_status* (*run)(timing* t, size_t i),
                                    size_t i) {
   carnot_executor* executor = t->builder->config->executor;
-  const bool begun = carnot_executor_begin(executor);
+  const bool begun = !is_crowded(t) && carnot_executor_begin(executor);
   t->executor = begun ? executor : NULL;
   carnot_status* status = run(t, i);
   if (begun) carnot_executor_end(executor);
@@ -293,17 +323,37 @@ static carnot_status* begin_all(timing* t) {
   return NULL;
 }
 
+// Until the order is certain, or the executor's threads turn out to have no processors.
 static carnot_status* run_rounds(timing* t, size_t unused) {
   (void)unused;
+  const bool was_crowded = is_crowded(t);
   for (bool any = true; any;) {
     any = false;
-    for (size_t i = 0; i < t->count; i++) {
+    for (size_t i = 0; i < t->count && is_crowded(t) == was_crowded; i++) {
       if (!carnot_contestant_continues(t->contestants, t->count, i, t->spent_ns)) continue;
       any = true;
       CARNOT_TRY(run_round(t, i));
     }
   }
   return NULL;
+}
+
+// Times on several threads and on one are not compared: the rounds so far do not count.
+static void start_again(timing* t) {
+  t->spent_ns = 0;
+  for (size_t i = 0; i < t->count; i++) {
+    if (!t->contestants[i].runs) continue;
+    t->contestants[i] = carnot_contestant_make(t->candidates[i].around_ns);
+    t->candidates[i].ns = UINT64_MAX;
+  }
+}
+
+static carnot_status* run_contest(timing* t) {
+  CARNOT_TRY(begin_all(t));
+  if (!is_crowded(t)) CARNOT_TRY(with_threads(t, run_rounds, 0));
+  if (!is_crowded(t)) return NULL;
+  start_again(t);
+  return with_threads(t, run_rounds, 0);
 }
 
 carnot_status* carnot_time_candidates(carnot_builder* builder, const char* node,
@@ -314,8 +364,7 @@ carnot_status* carnot_time_candidates(carnot_builder* builder, const char* node,
               .count = count,
               .cold_weights = builder->machine.cold_weights};
   for (size_t i = 0; i < count; i++) candidates[i].ns = UINT64_MAX;
-  carnot_status* status = begin_all(&t);
-  if (!status) status = with_threads(&t, run_rounds, 0);
+  carnot_status* status = run_contest(&t);
   for (size_t i = 0; i < count; i++)
     if (t.benches[i].owned) close_bench(&t.benches[i]);
   return status;

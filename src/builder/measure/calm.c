@@ -5,15 +5,11 @@
 
 #include "builder/measure/benchmark.h"
 
-static uint64_t ns_of(clockid_t clock) {
+uint64_t carnot_benchmark_now_ns(void) {
   struct timespec t;
-  clock_gettime(clock, &t);
+  clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
-
-uint64_t carnot_benchmark_now_ns(void) { return ns_of(CLOCK_MONOTONIC); }
-
-uint64_t carnot_thread_ns(void) { return ns_of(CLOCK_THREAD_CPUTIME_ID); }
 
 // A step of one short part for each thread: where another program has the processor of one, a
 // thread runs two parts. The system's count of the time that another thread has had is some
@@ -49,13 +45,13 @@ carnot_calm carnot_calm_begin(carnot_executor* executor) {
     calm.were_all_there = are_all_there(executor);
     calm.start_ns = carnot_benchmark_now_ns();
   } while (!calm.were_all_there && calm.start_ns - calm.begin_ns < kMostNs);
-  calm.ran_ns = carnot_thread_ns();
+  calm.ran_ns = carnot_executor_thread_ns();
   return calm;
 }
 
 bool carnot_calm_end(const carnot_calm* calm, carnot_executor* executor) {
   if (carnot_executor_thread_count(executor) == 1) return true;
-  const uint64_t ran = carnot_thread_ns() - calm->ran_ns,
+  const uint64_t ran = carnot_executor_thread_ns() - calm->ran_ns,
                  took = carnot_benchmark_now_ns() - calm->start_ns;
   return calm->were_all_there && ran >= took - took / 32 && are_all_there(executor);
 }

@@ -13,9 +13,6 @@ typedef struct carnot_calm {
   bool were_all_there;
 } carnot_calm;
 
-// The processor time of this thread.
-uint64_t carnot_thread_ns(void);
-
 // Waits until all threads of |executor|, between its begin and end, are there, not longer than 1
 // ms.
 carnot_calm carnot_calm_begin(carnot_executor* executor);

@@ -92,11 +92,15 @@ static bool is_same_kernel(const carnot_tactic* a, const carnot_tactic* b) {
          strrchr(b->name, '_') == b->name + size - 1;
 }
 
+bool carnot_is_newer_kernel(const carnot_tactic* tactic, const carnot_tactic* than) {
+  return is_same_kernel(tactic, than) && carnot_isa_rank(tactic->isa) > carnot_isa_rank(than->isa);
+}
+
 // Whether the candidate, which takes |ns| at the peak, is hopeless beside |other|, which has a
 // time.
 static carnot_status* compare(const carnot_builder* builder, const carnot_candidate* c, double ns,
                               const carnot_candidate* other, bool* out_hopeless) {
-  enum { kMostOfGap = 5 };
+  enum { kMostOfGap = 10 };
   double other_ns;
   *out_hopeless = ns > (double)other->ns;
   if (*out_hopeless || !is_same_kernel(c->tactic, other->tactic)) return NULL;

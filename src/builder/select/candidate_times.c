@@ -38,6 +38,14 @@ carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* no
   return NULL;
 }
 
+uint64_t carnot_candidate_margin(const carnot_candidate* items, uint32_t i) {
+  if (items[i].tactic->device) return items[i].ns / 32;
+  if (items[i].tactic->sources) return items[i].ns / 20;
+  for (uint32_t k = 0; k < i; k++)
+    if (carnot_is_newer_kernel(items[k].tactic, items[i].tactic)) return items[i].ns / 8;
+  return 0;
+}
+
 // True when the problem has no dimensions that only the run knows.
 static bool has_sizes(const carnot_problem* p) {
   for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {

@@ -72,6 +72,11 @@ bool carnot_candidates_share_layouts(const carnot_candidate* a, const carnot_can
 // runs, at guessed sizes where only the run knows them; once a set.
 carnot_status* carnot_measure(carnot_builder* builder, const carnot_region_facts* f,
                               carnot_candidate_set* set) CARNOT_MUST_USE;
+// What candidate |i| of |items| must be faster by than an earlier one to win. Times of a device
+// vary by some hundredths. On the CPU a library is a dependency of the engine, which it takes only
+// where it clearly wins; and so does the older of two instruction sets for one kernel, which noise
+// favours as often as the newer one.
+uint64_t carnot_candidate_margin(const carnot_candidate* items, uint32_t i);
 // The same for |count| candidates of |problem|, which is the key in the timing cache.
 carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* node,
                                          const carnot_problem* problem,

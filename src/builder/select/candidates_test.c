@@ -35,6 +35,45 @@ static void test_levels(void** state) {
   assert_true(counts[5] >= counts[4]);
 }
 
+static bool has_matmul(const carnot_candidate_set* set) {
+  static const char kName[] = "cpu_matmul_f32";
+  bool has = false;
+  for (uint32_t i = 0; i < set->count; i++)
+    has = has || strncmp(set->items[i].tactic->name, kName, sizeof(kName) - 1) == 0;
+  return has;
+}
+
+// A constant matrix is packed at build; one of fewer columns than a vector may be read as it is.
+static void test_constant_matrix(void** state) {
+  (void)state;
+  for (int64_t columns = 15; columns <= 16; columns++) {
+    carnot_graph* graph;
+    select_fixture f;
+    assert_null(carnot_graph_create(&graph));
+    carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_F32, .rank = 2};
+    type.dims[0] = type.dims[1] = carnot_sym_of(17);
+    carnot_value* x = carnot_block_add_param(graph->main, "x", &type);
+    carnot_value* weights = select_constant(graph, 2, (const int64_t[]){17, columns});
+    carnot_block_add_output(graph->main, select_node(graph, CARNOT_OP_MATMUL, NULL, x, weights));
+    select_open(&f, graph, 3);
+    assert_int_equal(has_matmul(select_set(&f, MATMUL)), columns == 15);
+    select_close(&f);
+  }
+}
+
+// Of one kernel the older instruction set wins only by a margin.
+static void test_margin(void** state) {
+  (void)state;
+  const carnot_tactic newer = {.name = "cpu_gemm_f32_avx512", .isa = CARNOT_ISA_AVX512},
+                      older = {.name = "cpu_gemm_f32_avx2", .isa = CARNOT_ISA_AVX2},
+                      other = {.name = "cpu_matmul_f32_avx2", .isa = CARNOT_ISA_AVX2};
+  const carnot_candidate items[] = {
+      {.tactic = &newer, .ns = 800}, {.tactic = &older, .ns = 800}, {.tactic = &other, .ns = 800}};
+  assert_int_equal(carnot_candidate_margin(items, 0), 0);
+  assert_int_equal(carnot_candidate_margin(items, 1), 100);
+  assert_int_equal(carnot_candidate_margin(items, 2), 0);
+}
+
 static void test_half_precision(void** state) {
   (void)state;
   select_fixture f;
@@ -177,6 +216,8 @@ static void test_pins(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels),
+                                     cmocka_unit_test(test_constant_matrix),
+                                     cmocka_unit_test(test_margin),
                                      cmocka_unit_test(test_half_precision),
                                      cmocka_unit_test(test_reasons),
                                      cmocka_unit_test(test_sets_are_kept),

@@ -1,210 +1,47 @@
-// Guarded variants: another tactic for a part of the sizes that shapes leave open.
+// Guarded variants: another tactic for a part of the sizes, where shapes leave them open.
 #include <math.h>
 
 #include "backend/device.h"
-#include "builder/select/select.h"
-
-// What is timed beside the optimum is bounded: bytes of an operand, operations of the region.
-static const double kMostTimedBytes = 0x1p26, kMostTimedFlops = 4.5e9;
-
-// The quantity that guards bound: the only dimension of an operand that varies, or, of several,
-// their product.
-typedef struct guarded_quantity {
-  uint32_t operand, dim;
-} guarded_quantity;
+#include "builder/measure/cost_model.h"
+#include "builder/select/guard_sizes.h"
 
 // Between sizes with winners of their own that are further apart others are timed.
 static const double kMostApart = 3;
 enum { kMostSizes = 16 };
 
-// A size at which candidates are compared. |winner| is an index of the set.
-typedef struct timed_size {
-  carnot_symbol_sizes symbols;
-  double quantity;  // 0: the size cannot be timed
-  uint32_t winner;
-} timed_size;
-
 typedef struct size_list {
   uint32_t count;
-  timed_size items[kMostSizes];  // growing
+  carnot_timed_size items[kMostSizes];  // growing
 } size_list;
-
-typedef struct guard_builder {
-  carnot_builder* builder;
-  const carnot_region_facts* facts;
-  carnot_candidate_set* set;
-  carnot_assigned_region* region;
-  guarded_quantity guarded;
-} guard_builder;
-
-// ---- sizes ----
-
-// The first operand that varies; false when none does.
-static bool find_quantity(const carnot_problem* p, guarded_quantity* out) {
-  for (uint32_t i = 0; i < p->input_count; i++) {
-    const carnot_operand_desc* t = &p->inputs[i];
-    uint32_t varying = 0;
-    for (int d = 0; d < t->rank && !t->is_constant; d++)
-      if (t->min[d] != t->max[d]) {
-        *out = (guarded_quantity){i, varying++ ? CARNOT_GUARD_ELEMENTS : (uint32_t)d};
-      }
-    if (varying) return true;
-  }
-  return false;
-}
-
-static double quantity_of(const carnot_problem* p, guarded_quantity q) {
-  const carnot_operand_desc* t = &p->inputs[q.operand];
-  double elements = 1;
-  if (q.dim != CARNOT_GUARD_ELEMENTS) return (double)t->dims[q.dim];
-  for (int d = 0; d < t->rank; d++) elements *= (double)t->dims[d];
-  return elements;
-}
-
-static bool is_too_large(const carnot_candidate* c) {
-  const carnot_problem* p = &c->problem;
-  double flops = 0, moved = 0;
-  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
-    const carnot_operand_desc* t =
-        i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
-    if (t->kind != CARNOT_VALUE_TENSOR || t->is_constant) continue;
-    double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
-    for (int d = 0; d < t->rank; d++) bytes *= (double)t->dims[d];
-    if (bytes > kMostTimedBytes) return true;
-  }
-  carnot_candidate_work(c, &flops, &moved);
-  return flops > kMostTimedFlops;
-}
-
-// ---- candidates at one size ----
-
-typedef struct sized_candidates {
-  carnot_candidate items[CARNOT_MAX_CANDIDATES];
-  uint32_t of[CARNOT_MAX_CANDIDATES];  // index of the set; NONE: takes this size, not the optimum
-  uint32_t count;
-} sized_candidates;
-
-// |from| at |size|; false when it cannot be timed there.
-static carnot_status* candidate_at(const guard_builder* g, const carnot_symbol_sizes* size,
-                                   const carnot_candidate* from, carnot_candidate* out,
-                                   bool* out_timed) {
-  *out = (carnot_candidate){.tactic = from->tactic, .ns = UINT64_MAX};
-  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &from->problem, &out->problem));
-  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, size, &out->problem, out_timed));
-  *out_timed = *out_timed && !is_too_large(out);
-  return NULL;
-}
-
-// The candidates of the set that take the size: tactics refuse what they would compute slowly.
-// Behind them the tactics that take it and refuse the optimum. Empty when the size is not timed.
-static carnot_status* candidates_at(const guard_builder* g, const carnot_symbol_sizes* size,
-                                    sized_candidates* out) {
-  const carnot_candidate_set* set = g->set;
-  bool timed;
-  out->count = 0;
-  for (uint32_t i = 0; i < set->count; i++) {
-    carnot_candidate* c = &out->items[out->count];
-    CARNOT_TRY(candidate_at(g, size, &set->items[i], c, &timed));
-    if (!timed) {
-      out->count = 0;
-      return NULL;
-    }
-    char reason[256];
-    const char* why = c->tactic->reject(&c->problem, reason, sizeof(reason));
-    CARNOT_TRY(carnot_reject_status(why));
-    if (!why) out->of[out->count++] = i;
-  }
-  carnot_problem problem;
-  uint32_t others;
-  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &set->problem, &problem));
-  CARNOT_TRY(carnot_problem_resize(g->builder, g->facts, size, &problem, &timed));
-  CARNOT_TRY(carnot_enumerate_others(g->builder, set, &problem, out->items + out->count,
-                                     CARNOT_MAX_CANDIDATES - out->count, &others));
-  for (uint32_t i = 0; i < others; i++) out->of[out->count++] = CARNOT_PLAN_NONE;
-  return NULL;
-}
-
-// The fastest of the candidates, |best| (NONE: it does not take the problem at this size) where
-// it was not timed, unless it cannot be the fastest, or no other is faster by a tenth: a second
-// variant must earn its place.
-static uint32_t winner_at(const sized_candidates* at, uint32_t best) {
-  uint32_t winner = best;
-  if (best != CARNOT_PLAN_NONE && at->items[best].ns == UINT64_MAX && !at->items[best].is_hopeless)
-    return best;
-  for (uint32_t i = 0; i < at->count; i++) {
-    const uint64_t ns = at->items[i].ns;
-    if (at->items[i].failed || ns == UINT64_MAX) continue;
-    if (winner == CARNOT_PLAN_NONE ||
-        (ns < at->items[winner].ns &&
-         (best == CARNOT_PLAN_NONE || ns < at->items[best].ns - at->items[best].ns / 10)))
-      winner = i;
-  }
-  return winner;
-}
-
-// The index in the set of |item|, which takes one size and not the optimum; added where it is new.
-static carnot_status* find_or_add_item(const guard_builder* g, const carnot_candidate* item,
-                                       uint32_t* out_index) {
-  carnot_candidate_set* set = g->set;
-  const uint32_t count = set->count + set->end_count;
-  for (uint32_t i = set->count; i < count; i++) {
-    *out_index = i;
-    if (set->items[i].tactic == item->tactic) return NULL;
-  }
-  carnot_candidate* items = CARNOT_NEW_ARRAY(&g->builder->problems, carnot_candidate, count + 1);
-  CARNOT_TRY(carnot_arena_status(&g->builder->problems));
-  memcpy(items, set->items, count * sizeof(*items));
-  items[count] = *item;
-  set->items = items;
-  set->end_count++;
-  *out_index = count;
-  return NULL;
-}
-
-// Times the candidates at the size |symbols|. The winner is the region's candidate where no other
-// is worth a variant or the size is not timed.
-static carnot_status* time_at(const guard_builder* g, const carnot_symbol_sizes* symbols,
-                              timed_size* out) {
-  sized_candidates at;
-  uint32_t best = CARNOT_PLAN_NONE;
-  *out = (timed_size){.symbols = *symbols, .winner = g->region->candidate};
-  CARNOT_TRY(candidates_at(g, symbols, &at));
-  if (!at.count) return NULL;
-  for (uint32_t i = 0; i < at.count; i++)
-    if (at.of[i] == g->region->candidate) best = i;
-  const carnot_problem* key = &at.items[best == CARNOT_PLAN_NONE ? 0 : best].problem;
-  CARNOT_TRY(carnot_measure_candidates(g->builder, g->facts->name, key, at.items, at.count));
-  const uint32_t winner = winner_at(&at, best);
-  out->quantity = quantity_of(key, g->guarded);
-  const carnot_candidate* item =
-      at.of[winner] == CARNOT_PLAN_NONE ? &at.items[winner] : &g->set->items[at.of[winner]];
-  if (winner == best ||
-      !carnot_candidates_share_layouts(item, &g->set->items[g->region->candidate]))
-    return NULL;
-  out->winner = at.of[winner];
-  return out->winner == CARNOT_PLAN_NONE ? find_or_add_item(g, item, &out->winner) : NULL;
-}
 
 // ---- the region ----
 
 // True when |winner|, the fastest at another size, takes the optimum about as fast as the candidate
-// that was the fastest there: one variant then serves both.
-static bool serves_optimum(const guard_builder* g, uint32_t winner) {
+// that was the fastest there: one variant then serves both. Where nobody gave the optimum, which is
+// then 1 in each dimension, one kernel's newer instruction set may take twice the time there:
+// narrow vectors win where wide ones are mostly empty, in steps of a few microseconds.
+static bool serves_optimum(const carnot_guard_builder* g, uint32_t winner) {
   const carnot_candidate* items = g->set->items;
-  const uint64_t best = items[g->region->candidate].ns;
-  return winner < g->set->count && items[winner].ns != UINT64_MAX &&
-         items[winner].ns <= best + best / 32;
+  const carnot_candidate* candidate = &items[g->region->candidate];
+  if (winner >= g->set->count || items[winner].ns == UINT64_MAX) return false;
+  const bool is_given = g->builder->config->profile_count > 0;
+  const bool is_newer = carnot_is_newer_kernel(items[winner].tactic, candidate->tactic);
+  return items[winner].ns <= candidate->ns + candidate->ns / (is_newer && !is_given ? 1 : 32);
 }
 
-// Of each open dimension the geometric mean of two sizes.
-static carnot_status* symbols_between(const guard_builder* g, const timed_size* a,
-                                      const timed_size* b, carnot_symbol_sizes* out) {
+static carnot_status* new_symbols(const carnot_guard_builder* g, carnot_symbol_sizes* out) {
   const size_t count = g->builder->symbol_count + 1;
   carnot_arena* memory = &g->builder->problems;
   out->values = CARNOT_NEW_ARRAY(memory, int64_t, count);
   out->known = CARNOT_NEW_ARRAY(memory, bool, count);
-  CARNOT_TRY(carnot_arena_status(memory));
-  for (size_t i = 0; i + 1 < count; i++) {
+  return carnot_arena_status(memory);
+}
+
+// Of each open dimension the geometric mean of two sizes.
+static carnot_status* symbols_between(const carnot_guard_builder* g, const carnot_timed_size* a,
+                                      const carnot_timed_size* b, carnot_symbol_sizes* out) {
+  CARNOT_TRY(new_symbols(g, out));
+  for (size_t i = 0; i < g->builder->symbol_count; i++) {
     out->known[i] = a->symbols.known[i] && b->symbols.known[i];
     if (out->known[i])
       out->values[i] = llround(sqrt((double)a->symbols.values[i] * (double)b->symbols.values[i]));
@@ -215,14 +52,14 @@ static carnot_status* symbols_between(const guard_builder* g, const timed_size* 
 // From the optimum up, the greatest size first: where it wants what the optimum has, so do those
 // between. Sizes that are too large to be timed are left out; one between stands for them, lest
 // 64 rows decide for all above because 1024 take too long.
-static carnot_status* time_greater(guard_builder* g, size_list* list) {
+static carnot_status* time_greater(carnot_guard_builder* g, size_list* list) {
   const double optimum = list->items[list->count - 1].quantity;
-  timed_size found[CARNOT_SIZE_COUNT], too_large = {.symbols = {NULL, NULL}};
+  carnot_timed_size found[CARNOT_SIZE_COUNT], too_large = {.symbols = {NULL, NULL}};
   uint32_t count = 0;
   for (int i = CARNOT_SIZE_GREATEST; i > CARNOT_SIZE_LEAST; i--) {
     if (!g->builder->sizes[i].values) continue;
-    timed_size at;
-    CARNOT_TRY(time_at(g, &g->builder->sizes[i], &at));
+    carnot_timed_size at;
+    CARNOT_TRY(carnot_time_at(g, &g->builder->sizes[i], &at));
     if (at.quantity == 0 && !count) too_large = at;
     if (at.quantity <= optimum) continue;
     found[count++] = at;
@@ -231,26 +68,26 @@ static carnot_status* time_greater(guard_builder* g, size_list* list) {
     break;
   }
   while (count) list->items[list->count++] = found[--count];
-  const timed_size* last = &list->items[list->count - 1];
+  const carnot_timed_size* last = &list->items[list->count - 1];
   if (!too_large.symbols.values) return NULL;
-  timed_size between;
+  carnot_timed_size between;
   carnot_symbol_sizes symbols;
   CARNOT_TRY(symbols_between(g, last, &too_large, &symbols));
-  CARNOT_TRY(time_at(g, &symbols, &between));
+  CARNOT_TRY(carnot_time_at(g, &symbols, &between));
   if (between.quantity > last->quantity) list->items[list->count++] = between;
   return NULL;
 }
 
 // Adds sizes between those whose winners differ: the limit between 64 rows and 1024 is at neither
 // end, nor half-way.
-static carnot_status* time_between(const guard_builder* g, size_list* list) {
+static carnot_status* time_between(const carnot_guard_builder* g, size_list* list) {
   for (uint32_t i = 0; i + 1 < list->count && list->count < kMostSizes;) {
-    const timed_size *a = &list->items[i], *b = &list->items[i + 1];
-    timed_size between = {.quantity = 0};
+    const carnot_timed_size *a = &list->items[i], *b = &list->items[i + 1];
+    carnot_timed_size between = {.quantity = 0};
     carnot_symbol_sizes symbols;
     if (a->winner != b->winner && b->quantity > kMostApart * a->quantity) {
       CARNOT_TRY(symbols_between(g, a, b, &symbols));
-      CARNOT_TRY(time_at(g, &symbols, &between));
+      CARNOT_TRY(carnot_time_at(g, &symbols, &between));
     }
     if (between.quantity > a->quantity && between.quantity < b->quantity) {
       for (uint32_t k = list->count++; k > i + 1; k--) list->items[k] = list->items[k - 1];
@@ -262,13 +99,99 @@ static carnot_status* time_between(const guard_builder* g, size_list* list) {
   return NULL;
 }
 
+// ---- the dimension that decides ----
+
+// The sizes |a|, but for symbol |s|, which is that of |b|.
+static carnot_status* move_symbol(const carnot_guard_builder* g, const carnot_timed_size* a,
+                                  const carnot_timed_size* b, size_t s, carnot_symbol_sizes* out) {
+  const size_t count = g->builder->symbol_count;
+  CARNOT_TRY(new_symbols(g, out));
+  memcpy(out->values, a->symbols.values, count * sizeof(*out->values));
+  memcpy(out->known, a->symbols.known, count * sizeof(*out->known));
+  out->values[s] = b->symbols.values[s];
+  return NULL;
+}
+
+static bool is_moved(const carnot_timed_size* a, const carnot_timed_size* b, size_t s) {
+  return a->symbols.known[s] && b->symbols.known[s] && a->symbols.values[s] != b->symbols.values[s];
+}
+
+static carnot_status* problem_at(const carnot_guard_builder* g, const carnot_symbol_sizes* symbols,
+                                 carnot_problem* out) {
+  bool known;
+  CARNOT_TRY(carnot_problem_copy(&g->builder->problems, &g->set->problem, out));
+  return carnot_problem_resize(g->builder, g->facts, symbols, out, &known);
+}
+
+// The symbol that alone decides: with its size of |b|, and those of |a| for the others, the winner
+// of |b| wins, and with no other one. NONE where there is none, as for GEMMs, whose rows are a
+// product.
+static carnot_status* find_deciding_symbol(const carnot_guard_builder* g,
+                                           const carnot_timed_size* a, const carnot_timed_size* b,
+                                           size_t* out) {
+  uint32_t decides = 0, moved = 0;
+  for (size_t s = 0; s < g->builder->symbol_count; s++) {
+    carnot_timed_size at;
+    carnot_symbol_sizes symbols;
+    if (!is_moved(a, b, s)) continue;
+    CARNOT_TRY(move_symbol(g, a, b, s, &symbols));
+    CARNOT_TRY(carnot_time_at(g, &symbols, &at));
+    moved++;
+    if (at.winner == b->winner) *out = s, decides++;
+    if (at.quantity == 0 || (at.winner != a->winner && at.winner != b->winner)) decides = 2;
+  }
+  if (decides != 1 || moved < 2) *out = CARNOT_PLAN_NONE;
+  return NULL;
+}
+
+// The first dimension of an operand whose size moves from |a| to |b| with symbol |s| and with no
+// other one.
+static carnot_status* find_dimension(const carnot_guard_builder* g, const carnot_timed_size* a,
+                                     const carnot_timed_size* b, size_t s,
+                                     carnot_guarded_quantity* out) {
+  carnot_symbol_sizes alone, rest;
+  carnot_problem at, with, without;
+  CARNOT_TRY(move_symbol(g, a, b, s, &alone));
+  CARNOT_TRY(move_symbol(g, b, a, s, &rest));
+  CARNOT_TRY(problem_at(g, &a->symbols, &at));
+  CARNOT_TRY(problem_at(g, &alone, &with));
+  CARNOT_TRY(problem_at(g, &rest, &without));
+  for (uint32_t i = 0; i < at.input_count; i++)
+    for (int d = 0; d < at.inputs[i].rank && !at.inputs[i].is_constant; d++)
+      if (with.inputs[i].dims[d] != at.inputs[i].dims[d] &&
+          without.inputs[i].dims[d] == at.inputs[i].dims[d]) {
+        *out = (carnot_guarded_quantity){i, (uint32_t)d};
+        return NULL;
+      }
+  return NULL;
+}
+
+// Where several dimensions are open their sizes grow together in |list|. Sizes that differ in one
+// of them tell whether it alone decides, as the length of a sequence does for attention.
+static carnot_status* choose_quantity(carnot_guard_builder* g, size_list* list) {
+  if (g->guarded.dim != CARNOT_GUARD_ELEMENTS) return NULL;
+  size_t symbol = CARNOT_PLAN_NONE;
+  for (uint32_t i = list->count; i > 1 && symbol == CARNOT_PLAN_NONE; i--) {
+    const carnot_timed_size *a = &list->items[i - 2], *b = &list->items[i - 1];
+    if (a->winner == b->winner) continue;
+    CARNOT_TRY(find_deciding_symbol(g, a, b, &symbol));
+    if (symbol != CARNOT_PLAN_NONE) CARNOT_TRY(find_dimension(g, a, b, symbol, &g->guarded));
+  }
+  for (uint32_t i = 0; i < list->count; i++) {
+    carnot_problem at;
+    CARNOT_TRY(problem_at(g, &list->items[i].symbols, &at));
+    list->items[i].quantity = carnot_guarded_size(&at, g->guarded);
+  }
+  return NULL;
+}
+
 // A limit between two sizes: their geometric mean.
-static int64_t limit_between(const timed_size* a, const timed_size* b) {
+static int64_t limit_between(const carnot_timed_size* a, const carnot_timed_size* b) {
   return (int64_t)sqrt(a->quantity * b->quantity);
 }
 
 // One variant for each stretch of sizes with a winner of its own, from the greatest down.
-static void add_variants(const guard_builder* g, const size_list* list) {
+static void add_variants(const carnot_guard_builder* g, const size_list* list) {
   const uint32_t candidate = g->region->candidate;
   for (uint32_t end = list->count, begin; end > 0; end = begin) {
     const uint32_t winner = list->items[end - 1].winner;
@@ -290,19 +213,21 @@ carnot_status* carnot_add_guarded_variants(carnot_builder* builder,
                                            const carnot_region_facts* facts,
                                            carnot_candidate_set* set,
                                            carnot_assigned_region* region) {
-  guard_builder g = {.builder = builder, .facts = facts, .set = set, .region = region};
+  carnot_guard_builder g = {.builder = builder, .facts = facts, .set = set, .region = region};
   if (set->count < 2 || builder->config->level < 3 ||
-      set->items[region->candidate].tactic->device || !find_quantity(&set->problem, &g.guarded))
+      set->items[region->candidate].tactic->device ||
+      !carnot_guarded_find(&set->problem, &g.guarded))
     return NULL;
   size_list list = {.count = 0};
-  const double optimum = quantity_of(&set->items[region->candidate].problem, g.guarded);
-  timed_size least = {.quantity = 0};
+  const double optimum = carnot_guarded_size(&set->items[region->candidate].problem, g.guarded);
+  carnot_timed_size least = {.quantity = 0};
   if (builder->sizes[CARNOT_SIZE_LEAST].values)
-    CARNOT_TRY(time_at(&g, &builder->sizes[CARNOT_SIZE_LEAST], &least));
+    CARNOT_TRY(carnot_time_at(&g, &builder->sizes[CARNOT_SIZE_LEAST], &least));
   if (least.quantity > 0 && least.quantity < optimum) list.items[list.count++] = least;
-  list.items[list.count++] =
-      (timed_size){{builder->symbol_values, builder->symbol_known}, optimum, region->candidate};
+  list.items[list.count++] = (carnot_timed_size){
+      {builder->symbol_values, builder->symbol_known}, optimum, region->candidate};
   CARNOT_TRY(time_greater(&g, &list));
+  CARNOT_TRY(choose_quantity(&g, &list));
   CARNOT_TRY(time_between(&g, &list));
   add_variants(&g, &list);
   return NULL;

@@ -257,10 +257,46 @@ static void test_hopeless_optimum(void** state) {
   select_close(&f);
 }
 
-// Where several dimensions are open the guard is on their product.
-static void test_two_open_dimensions(void** state) {
-  (void)state;
+// One kernel's older instruction set is faster where the newer one takes |newer| ns for its 600: at
+// one row, the optimum. The region without a profile, or with one.
+static carnot_assigned_region select_narrow(select_fixture* f, uint64_t newer, bool has_profile) {
   const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  carnot_profile_input x = {
+      .name = "x", .min = {2, {1, 17}}, .opt = {2, {1, 17}}, .max = {2, {BETWEEN, 17}}};
+  const carnot_profile profile = {.inputs = &x, .input_count = 1};
+  carnot_assignment assignment = {.region_count = 0};
+  select_open_profile(f, select_matmul_graph(-1), 3, has_profile ? &profile : NULL);
+  f->builder.isa = CARNOT_ISA_AVX512;
+  const carnot_candidate_set* set = select_set(f, MATMUL);
+  const uint64_t key = select_key(f, &set->problem);
+  for (uint32_t i = 0; i < set->count; i++)
+    assert_null(carnot_timing_cache_add(f->builder.timing_cache, key, set->items[i].tactic->name,
+                                        i == 0   ? newer
+                                        : i == 1 ? 600
+                                                 : 9000));
+  for (int64_t rows = 2; rows <= GREATEST; rows++) set_times_at(f, set, 0, rows, 0, 500);
+  assert_null(carnot_select(&f->builder, &f->analysis, &f->candidates, &request, &assignment));
+  return assignment.regions[MATMUL];
+}
+
+static void test_narrow_optimum(void** state) {
+  (void)state;
+  select_fixture f;
+  if (!carnot_isa_includes(carnot_isa_of_machine(), CARNOT_ISA_AVX512)) {
+    print_message("skipped: this machine has one instruction set of them\n");
+    return;
+  }
+  for (int i = 0; i < 3; i++) {
+    const bool has_profile = i == 1, is_far = i == 2;
+    const carnot_assigned_region region = select_narrow(&f, is_far ? 1300 : 1000, has_profile);
+    assert_int_equal(region.candidate, has_profile || is_far);
+    assert_int_equal(region.guarded_count, has_profile || is_far);
+    select_close(&f);
+  }
+}
+
+// x [batch,sequence,17] -> matmul with [17,33] -> softmax -> y.
+static carnot_graph* two_dimensions_graph(void) {
   carnot_graph* graph;
   assert_null(carnot_graph_create(&graph));
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_F32, .rank = 3};
@@ -271,9 +307,57 @@ static void test_two_open_dimensions(void** state) {
   carnot_value* product = select_node(graph, CARNOT_OP_MATMUL, NULL, x,
                                       select_constant(graph, 2, (const int64_t[]){17, 33}));
   carnot_block_add_output(graph->main, select_node(graph, CARNOT_OP_SOFTMAX, NULL, product, NULL));
+  return graph;
+}
+
+// Candidate 1 takes |ns| at a size, the others 1000.
+static void set_times_at_two(select_fixture* f, const carnot_candidate_set* set, int64_t batch,
+                             int64_t sequence, uint64_t ns) {
+  carnot_problem at;
+  assert_null(carnot_problem_copy(&f->memory, &set->items[0].problem, &at));
+  at.inputs[0].dims[0] = at.outputs[0].dims[0] = batch;
+  at.inputs[0].dims[1] = at.outputs[0].dims[1] = sequence;
+  for (uint32_t i = 0; i < set->count; i++)
+    assert_null(carnot_timing_cache_add(f->builder.timing_cache, select_key(f, &at),
+                                        set->items[i].tactic->name, i == 1 ? ns : 1000));
+}
+
+// One of two dimensions alone decides.
+static void test_deciding_dimension(void** state) {
+  (void)state;
+  static const int64_t kSizes[] = {1, 8, 16, 32, BETWEEN};
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
   select_fixture f;
   carnot_assignment assignment;
-  select_open(&f, graph, 3);
+  select_open(&f, two_dimensions_graph(), 3);
+  if (!carnot_isa_includes(f.builder.isa, CARNOT_ISA_AVX512)) {
+    print_message("skipped: without AVX-512 there is one candidate\n");
+    select_close(&f);
+    return;
+  }
+  f.builder.isa = CARNOT_ISA_AVX512;
+  const carnot_candidate_set* set = select_set(&f, MATMUL);
+  select_set_times(&f, set, 0, 1000);
+  for (int b = 0; b < 5; b++)
+    for (int s = b == 0; s < 5; s++)
+      set_times_at_two(&f, set, kSizes[b], kSizes[s], kSizes[s] > 8 ? 500 : 3000);
+  assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
+  const carnot_assigned_region* region = &assignment.regions[MATMUL];
+  assert_int_equal(region->candidate, 0);
+  assert_int_equal(region->guarded_count, 1);
+  assert_int_equal(region->guarded[0].candidate, 1);
+  assert_int_equal(region->guarded[0].guard.dim, 1);
+  assert_int_equal(region->guarded[0].guard.min, 12);  // behind the geometric mean of 8 and 16
+  select_close(&f);
+}
+
+// Where several dimensions are open the guard is on their product.
+static void test_two_open_dimensions(void** state) {
+  (void)state;
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  select_fixture f;
+  carnot_assignment assignment;
+  select_open(&f, two_dimensions_graph(), 3);
   if (carnot_isa_includes(f.builder.isa, CARNOT_ISA_AVX512)) f.builder.isa = CARNOT_ISA_AVX512;
   carnot_candidate_set* set = select_set(&f, MATMUL);
   if (!carnot_isa_includes(f.builder.isa, CARNOT_ISA_AVX512)) {
@@ -286,13 +370,9 @@ static void test_two_open_dimensions(void** state) {
     select_set_times(&f, set, 0, 1000);
     static const int64_t kSizes[] = {2, 3, 8, 32, BETWEEN};
     for (int s = 0; s < 5; s++) {
-      const int64_t size = kSizes[s];
-      carnot_problem at;
-      assert_null(carnot_problem_copy(&f.memory, &set->items[0].problem, &at));
-      for (int d = 0; d < 2; d++) at.inputs[0].dims[d] = at.outputs[0].dims[d] = size;
-      for (uint32_t i = 0; i < set->count; i++)
-        assert_null(carnot_timing_cache_add(f.builder.timing_cache, select_key(&f, &at),
-                                            set->items[i].tactic->name, i == 1 ? 500 : 1000));
+      set_times_at_two(&f, set, kSizes[s], kSizes[s], 500);
+      set_times_at_two(&f, set, 1, kSizes[s], 500);
+      set_times_at_two(&f, set, kSizes[s], 1, 500);
     }
     assert_null(carnot_select(&f.builder, &f.analysis, &f.candidates, &request, &assignment));
     const carnot_assigned_region* region = &assignment.regions[MATMUL];
@@ -323,6 +403,7 @@ int main(void) {
       cmocka_unit_test(test_none_is_faster),      cmocka_unit_test(test_least_end),
       cmocka_unit_test(test_greatest_end),        cmocka_unit_test(test_both_ends),
       cmocka_unit_test(test_refused_end),         cmocka_unit_test(test_end_alone),
+      cmocka_unit_test(test_narrow_optimum),      cmocka_unit_test(test_deciding_dimension),
       cmocka_unit_test(test_two_open_dimensions), cmocka_unit_test(test_no_profile),
       cmocka_unit_test(test_too_large),           cmocka_unit_test(test_hopeless_optimum),
       cmocka_unit_test(test_low_levels)};

@@ -54,12 +54,13 @@ static carnot_status* measure(const carnot_joint* j, uint32_t region, carnot_can
 // Keeps the fastest of candidates with the same layouts; the greedy choice stays that of its kind.
 static void add_alternative(const carnot_joint* j, carnot_joint_region* r,
                             const carnot_alternative* a) {
+  const carnot_candidate* items = j->candidates->sets[a->set]->items;
+  const uint64_t ns = a->ns + carnot_candidate_margin(items, a->candidate);
   uint32_t i = 0;
   while (i < r->count && !carnot_candidates_share_layouts(carnot_joint_candidate(j, &r->items[i]),
                                                           carnot_joint_candidate(j, a)))
     i++;
-  if (i == CARNOT_JOINT_ALTERNATIVES || (i < r->count && (i == 0 || r->items[i].ns <= a->ns)))
-    return;
+  if (i == CARNOT_JOINT_ALTERNATIVES || (i < r->count && (i == 0 || r->items[i].ns <= ns))) return;
   r->items[i] = *a;
   if (i == r->count) r->count++;
 }

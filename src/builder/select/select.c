@@ -204,14 +204,6 @@ static carnot_status* time_around_all(const selection* s, const carnot_region_fa
   return NULL;
 }
 
-// What |candidate| must be faster by than an earlier one to win. Device times vary by some
-// hundredths. On the CPU a library is a dependency of the engine, which it takes only where it
-// clearly wins.
-static uint64_t margin_of(const carnot_candidate* candidate) {
-  if (candidate->tactic->device) return candidate->ns / 32;
-  return candidate->tactic->sources ? candidate->ns / 20 : 0;
-}
-
 // The fastest; without times the first.
 static uint32_t fastest_of(const carnot_candidate_set* set) {
   const carnot_candidate* items = set->items;
@@ -220,7 +212,8 @@ static uint32_t fastest_of(const carnot_candidate_set* set) {
   for (uint32_t i = 0; i < set->count; i++) {
     if (items[i].failed || (items[i].ns == UINT64_MAX && !items[best].failed)) continue;
     const uint64_t ns = items[i].ns == UINT64_MAX ? UINT64_MAX : items[i].ns + items[i].around_ns;
-    if (items[best].failed || ns + margin_of(&items[i]) < best_ns) best = i, best_ns = ns;
+    if (items[best].failed || ns + carnot_candidate_margin(items, i) < best_ns)
+      best = i, best_ns = ns;
   }
   return best;
 }
