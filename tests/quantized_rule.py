@@ -18,7 +18,8 @@ F = np.float32
 class Model:
     """Nodes over quantized operands, with an initializer for each array."""
 
-    def __init__(self) -> None:
+    def __init__(self, opset: int = 21) -> None:
+        self.opset = opset
         self.nodes: list = []
         self.constants: dict = {}
         self.inputs: dict = {}
@@ -62,7 +63,7 @@ class Model:
             [h.make_tensor_value_info(k, TYPES[v], None) for k, v in outputs.items()],
             [v if isinstance(v, T) else nh.from_array(v, k) for k, v in self.constants.items()],
         )
-        opsets = [h.make_opsetid("", 21), h.make_opsetid("com.microsoft", 1)]
+        opsets = [h.make_opsetid("", self.opset), h.make_opsetid("com.microsoft", 1)]
         onnx.save(h.make_model(graph, opset_imports=opsets, ir_version=10), folder / "m.onnx")
         plan = folder / "m.plan"
         command("build", folder / "m.onnx", "--output", plan, *flags)

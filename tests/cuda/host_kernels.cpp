@@ -408,6 +408,18 @@ static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
 #define HOST_TMA(height, width)                                                                  \
   HOST_KERNEL(gemm_tma_##height##x##width##_f16, run_gemm_tma<f16>, carnot_cuda_gemm_tma_params) \
   HOST_KERNEL(gemm_tma_##height##x##width##_bf16, run_gemm_tma<bf16>, carnot_cuda_gemm_tma_params)
+// The kernel for few queries computes what the generic one does.
+static void run_attention_cached(const void* given, unsigned long long far) {
+  auto p = *(const carnot_cuda_attention_generic_params*)given;
+  std::vector<f64> scores((size_t)(p.io.count * p.keys));
+  p.io.scratch = scores.data();
+  for (auto& in : p.io.in) bring_near(in, far);
+  for (auto& out : p.io.out) bring_near(out, far);
+  for (i64 item = 0; item < p.io.count; item++) attention(p, item);
+}
+#define HOST_ATTENTION_CACHED(T, DTYPE, unused) \
+  HOST_KERNEL(attention_cached_##T, run_attention_cached, carnot_cuda_attention_generic_params)
+
 // ---- packed integer weights with scales ----
 
 // Word, byte and nibble of weight (n, k) by gemm_weight_only_params.h, and its scale.
@@ -976,6 +988,7 @@ static const bool are_known = [] {
   CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(HOST_INT8_PINGPONG)
   CARNOT_CUDA_CONV_STEMS_INT8(HOST_STEM_INT8)
   CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
+  CARNOT_CUDA_FLOAT_TYPES(HOST_ATTENTION_CACHED, )
   CARNOT_CUDA_WEIGHT_ONLY_SIZES(HOST_WEIGHT_ONLY_FORMS)
   CARNOT_CUDA_WEIGHT_ONLY_DIRECT_SIZES(HOST_WEIGHT_ONLY_DIRECT_FORMS)
   CARNOT_CUDA_WEIGHT_ONLY_STREAM_FORMS(HOST_WEIGHT_ONLY_STREAM)

@@ -104,47 +104,59 @@ static carnot_status* scatter_nd_shape(const carnot_step_view* step, const carno
                       sizeof(p), state);
 }
 
+// The result has the cache's dimensions, or is longer on |axis|.
+static carnot_status* check_caches(const carnot_operand* x, const carnot_operand* u,
+                                   const carnot_operand* y, int axis) {
+  CARNOT_TRY(carnot_cuda_on_device(x, 1));
+  CARNOT_TRY(carnot_cuda_on_device(u, 1));
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && x->format.dtype == u->format.dtype,
+               INVALID_ARGUMENT, "a cache of %s, updates of %s, a result of %s",
+               carnot_dtype_name(x->format.dtype), carnot_dtype_name(u->format.dtype),
+               carnot_dtype_name(y->format.dtype));
+  CARNOT_CHECK(axis > 0 && u->rank == x->rank && y->rank == x->rank && x->dims[0] > 0,
+               INVALID_MODEL, "axis %d of ranks %d, %d and %d", axis, x->rank, u->rank, y->rank);
+  for (int d = 0; d < x->rank; d++)
+    CARNOT_CHECK((u->dims[d] == y->dims[d] && x->dims[d] == y->dims[d]) ||
+                     (d == axis && u->dims[d] <= y->dims[d] && x->dims[d] <= y->dims[d]),
+                 INVALID_ARGUMENT, "dimension %d: cache %lld, update %lld, result %lld", d,
+                 (long long)x->dims[d], (long long)u->dims[d], (long long)y->dims[d]);
+  return NULL;
+}
+
 static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
                                            const carnot_operand* inputs,
                                            const carnot_operand* outputs, void* state,
                                            size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  const carnot_operand *x = &inputs[0], *u = &inputs[1],
+  const carnot_operand *x = &inputs[0], *u = &inputs[1], *y = &outputs[0],
                        *indices = carnot_cuda_optional(step, inputs, 2);
-  CARNOT_TRY(carnot_cuda_check_copied(x, u, &outputs[0]));
   if (indices->format.dtype) CARNOT_TRY(carnot_cuda_check_index(indices));
   int axis;
   CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
-  CARNOT_CHECK(axis > 0 && u->rank == x->rank && x->dims[0] > 0, INVALID_MODEL,
-               "axis %d of ranks %d and %d", axis, x->rank, u->rank);
-  for (int d = 0; d < x->rank; d++)
-    CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]),
-                 INVALID_ARGUMENT, "dimension %d: cache %lld, update %lld", d,
-                 (long long)x->dims[d], (long long)u->dims[d]);
+  CARNOT_TRY(check_caches(x, u, y, axis));
   CARNOT_CHECK(!indices->format.dtype || carnot_cuda_count(indices) == x->dims[0], INVALID_ARGUMENT,
                "%lld write indices for %lld samples", (long long)carnot_cuda_count(indices),
                (long long)x->dims[0]);
   carnot_cuda_tensor_scatter_params p = {
-      .size = x->dims[axis],
+      .size = y->dims[axis],
+      .before = x->dims[axis],
       .steps = u->dims[axis],
       .inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1),
       .per_sample = carnot_dims_count(x->dims + 1, axis - 1),
       .circular = carnot_attr_is(carnot_op_get(carnot_cuda_node_of(step)->op),
                                  &carnot_cuda_node_of(step)->attrs, "mode", "circular")};
   p.io.bytes = carnot_cuda_bytes(x);
+  if (p.before < p.size)
+    return carnot_cuda_generic_shape(step, inputs, outputs,
+                                     CARNOT_CUDA_KERNEL_generic_tensor_scatter_longer,
+                                     carnot_cuda_count(y), &p, sizeof(p), state);
   return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_tensor_scatter,
                       carnot_cuda_count(u), &p, sizeof(p), state);
-}
-static const char* tensor_scatter_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_region* region = problem->region;
-  if (region->node_count == 1 && region->nodes[0].op == CARNOT_OP_TENSOR_SCATTER &&
-      region->nodes[0].input_count > 3 && region->nodes[0].inputs[3] != CARNOT_PLAN_NONE)
-    return "the result may be longer than the cache";
-  return carnot_cuda_generic_op_reject(problem, reason, size);
 }
 
 CARNOT_CUDA_GENERIC_OP_TACTIC(gather_elements, "cuda_gather_elements", GATHER_ELEMENTS);
 CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_elements, "cuda_scatter_elements", SCATTER_ELEMENTS);
 CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_nd, "cuda_scatter_nd", SCATTER_ND);
-CARNOT_CUDA_GENERIC_TACTIC(tensor_scatter, "cuda_tensor_scatter", CARNOT_OP_TENSOR_SCATTER,
-                           tensor_scatter_reject, tensor_scatter_shape);
+// Input 3 is the least length of the result.
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(tensor_scatter, "cuda_tensor_scatter", TENSOR_SCATTER,
+                                   /*host=*/1u << 3);

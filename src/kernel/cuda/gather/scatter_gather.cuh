@@ -88,11 +88,28 @@ DEVICE void scatter_nd(const carnot_cuda_scatter_nd_params& p, i64 i) {
   }
 }
 
+// Where updates of slice |o| begin.
+DEVICE i64 written_from(const carnot_cuda_tensor_scatter_params& p, i64 o) {
+  i64 start = p.io.in[2] ? whole_of(p.io.in_type[2], p.io.in[2], o / p.per_sample) : 0;
+  return p.circular ? (start % p.size + p.size) % p.size : start;
+}
+// Updates, into a copy of the cache.
 DEVICE void tensor_scatter(const carnot_cuda_tensor_scatter_params& p, i64 i) {
   i64 n = i % p.inner, s = i / p.inner % p.steps, o = i / p.inner / p.steps;
-  i64 start = p.io.in[2] ? whole_of(p.io.in_type[2], p.io.in[2], o / p.per_sample) : 0;
-  if (p.circular) start = (start % p.size + p.size) % p.size;
+  i64 start = written_from(p, o);
   i64 at = p.circular ? (start + s) % p.size : start + s;
   if (at >= 0 && at < p.size)
     move(p.io.bytes, p.io.out[0], (o * p.size + at) * p.inner + n, p.io.in[1], i);
+}
+// The result where it is longer than the cache: updates, the cache, zeros.
+DEVICE void tensor_scatter_longer(const carnot_cuda_tensor_scatter_params& p, i64 i) {
+  i64 n = i % p.inner, at = i / p.inner % p.size, o = i / p.inner / p.size;
+  i64 s = at - written_from(p, o);
+  if (p.circular && s < 0) s += p.size;
+  if (s >= 0 && s < p.steps)
+    move(p.io.bytes, p.io.out[0], i, p.io.in[1], (o * p.steps + s) * p.inner + n);
+  else if (at < p.before)
+    move(p.io.bytes, p.io.out[0], i, p.io.in[0], (o * p.before + at) * p.inner + n);
+  else
+    clear(p.io.bytes, p.io.out[0], i);
 }

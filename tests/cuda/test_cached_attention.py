@@ -1,0 +1,144 @@
+"""Attention of few queries over whole caches on a GPU, and caches that grow, against float64."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from harness import Device
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from quantized_rule import RNG, Model
+
+TACTIC = "cuda_attention_cached"
+BOUNDS = {np.float32: 2e-6, np.float16: 2e-3}
+
+
+def run(m: Model, folder: pathlib.Path, outputs: dict) -> tuple[list, list]:
+    device = Device()
+    if device.why_absent():
+        pytest.skip(device.why_absent())
+
+    def command(*arguments: object) -> str:
+        done = device.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return m.run(folder, outputs, command, "--backend=cuda", "--builderOptimizationLevel=0")
+
+
+def normal(dtype: type, *dims: int) -> np.ndarray:
+    return RNG.standard_normal(dims).astype(dtype)
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray, softcap: float = 0.0, mask=0.0) -> np.ndarray:
+    """|seen| [B,1 or H,S,K]: whether a query sees a key; one that sees none gives zeros."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[3])
+    scores = softcap * np.tanh(scores / softcap) if softcap else scores
+    scores = np.where(seen, scores + mask, -np.inf)
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    return weights @ v / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
+
+
+def near(got: np.ndarray, want: np.ndarray, dtype: type) -> None:
+    assert got.shape == want.shape
+    assert np.linalg.norm(got - want) <= BOUNDS[dtype] * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 37), (3, 300), (17, 130)])
+@pytest.mark.parametrize(("size", "value_size"), [(64, 64), (16, 128)])
+@pytest.mark.parametrize("form", ["plain", "causal", "mask", "bool mask", "softcap", "flat"])
+def test_attention(
+    tmp_path: pathlib.Path, dtype: type, queries: int, keys: int, size: int, value_size: int, form: str
+) -> None:
+    """With lengths: Attention without them is computed as GEMMs and softmax, or by another kernel."""
+    q, k, v = normal(dtype, 2, 6, queries, size), normal(dtype, 2, 2, keys, size), normal(dtype, 2, 2, keys, value_size)
+    lengths = np.array([keys, max(1, keys - 5)], np.int64)
+    seen = np.broadcast_to(np.arange(keys) < lengths[:, None, None, None], (2, 6, queries, keys)).copy()
+    mask, softcap, given, attributes = 0.0, 0.0, "", {}
+    m, inputs = Model(24), []
+    flat = form == "flat"
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        inputs.append(m.input(name, x.swapaxes(1, 2).reshape(2, x.shape[2], -1) if flat else x))
+    if flat:
+        attributes = {"q_num_heads": 6, "kv_num_heads": 2}
+    if form == "causal":
+        at = lengths[:, None] - queries + np.arange(queries)
+        attributes, seen = {"is_causal": 1}, seen & (np.arange(keys) <= at[:, None, :, None])
+    if form == "softcap":
+        attributes, softcap = {"softcap": 2.0}, 2.0
+    if form == "mask":
+        mask = normal(dtype, 2, 1, queries, keys)
+        given, mask = m.constant(mask), mask.astype(np.float64)
+    if form == "bool mask":
+        allowed = RNG.random((2, 6, queries, keys)) < 0.7
+        allowed[1, 2, 0] = False
+        given, seen = m.constant(allowed), seen & allowed
+    y = m.node("Attention", *inputs, given, "", "", m.constant(lengths), **attributes)
+    (got,), tactics = run(m, tmp_path, {y: dtype})
+    assert TACTIC in tactics, tactics
+    want = attention(q, k, v, seen, softcap, mask)
+    near(got, want.swapaxes(1, 2).reshape(got.shape) if flat else want, dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize(("room", "new"), [(0, 1), (0, 5), (9, 1), (20, 3)])
+@pytest.mark.parametrize("window", [-1, 8])
+def test_group_query_attention(tmp_path: pathlib.Path, dtype: type, room: int, new: int, window: int) -> None:
+    """Samples of several lengths; without room the result is longer than the cache."""
+    batch, heads, kv_heads, size, past = 3, 4, 2, 32, 40
+    lengths = np.array([past + new, past + new - 7, new + 2], np.int64)  # with the new tokens
+    total = past + new
+    caches = [normal(dtype, batch, kv_heads, past + room, size) for _ in range(2)]
+    q = normal(dtype, batch, new, heads * size)
+    fresh = [normal(dtype, batch, new, kv_heads * size) for _ in range(2)]
+    m = Model()
+    names = [m.input("q", q), m.input("k", fresh[0]), m.input("v", fresh[1])]
+    names += [m.input("past_k", caches[0]), m.input("past_v", caches[1])]
+    names += [m.constant((lengths - 1).astype(np.int32)), m.constant(np.array(total, np.int32))]
+    attributes = {"num_heads": heads, "kv_num_heads": kv_heads, "local_window_size": window}
+    results = m.node("GroupQueryAttention", *names, domain="com.microsoft", outputs=3, **attributes)
+    got, tactics = run(m, tmp_path, dict.fromkeys(results, dtype))
+    assert TACTIC in tactics, tactics
+    assert tactics.count("cuda_tensor_scatter") == 2, tactics
+    kept = max(past + room, total)
+    present = [np.zeros((batch, kv_heads, kept, size), dtype) for _ in range(2)]
+    for cache, update, to in zip(caches, fresh, present):
+        to[:, :, : past + room] = cache
+        for b in range(batch):
+            rows = update[b].reshape(new, kv_heads, size).swapaxes(0, 1)
+            to[b, :, lengths[b] - new : lengths[b]] = rows
+    for have, want in zip(got[1:], present):
+        np.testing.assert_array_equal(have, want)
+    at = (lengths[:, None] - new + np.arange(new))[:, None, :, None]
+    seen = (np.arange(kept) <= at) & ((window < 0) | (np.arange(kept) > at - window))
+    want = attention(q.reshape(batch, new, heads, size).swapaxes(1, 2), *present, seen)
+    near(got[0], want.swapaxes(1, 2).reshape(batch, new, heads * size), dtype)
+
+
+def test_nan_stays(tmp_path: pathlib.Path) -> None:
+    """One of the queries has it; the others do not see it."""
+    q, k, v = (normal(np.float32, 1, 2, rows, 32) for rows in (3, 40, 40))
+    q[0, 1, 2, 7] = np.nan
+    m = Model(24)
+    lengths = m.constant(np.array([39], np.int64))
+    y = m.node("Attention", m.input("q", q), m.input("k", k), m.input("v", v), "", "", "", lengths)
+    (got,), tactics = run(m, tmp_path, {y: np.float32})
+    assert TACTIC in tactics, tactics
+    assert np.isnan(got[0, 1, 2]).all()
+    assert np.isfinite(got[0, 0]).all() and np.isfinite(got[0, 1, :2]).all()
+
+
+def test_heads_that_no_load_divides(tmp_path: pathlib.Path) -> None:
+    """They take the generic kernel."""
+    q, k, v = (normal(np.float32, 1, 2, rows, 24) for rows in (3, 7, 7))
+    m = Model(24)
+    lengths = m.constant(np.array([6], np.int64))
+    y = m.node("Attention", m.input("q", q), m.input("k", k), m.input("v", v), "", "", "", lengths)
+    (got,), tactics = run(m, tmp_path, {y: np.float32})
+    assert "cuda_generic_attention" in tactics, tactics
+    near(got, attention(q, k, v, np.arange(7) < np.full((1, 1, 3, 1), 6)), np.float32)
