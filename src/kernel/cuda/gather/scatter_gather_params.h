@@ -26,8 +26,8 @@ typedef struct carnot_cuda_scatter_nd_params {
   long long rows, inner, dims[CARNOT_CUDA_RANK];
 } carnot_cuda_scatter_nd_params;
 
-// A cache [.., before, inner] becomes [.., size, inner] and takes |steps| of updates at the index of
-// each sample of |per_sample|.
+// A cache [.., before, inner] becomes [.., size, inner] and takes |steps| of updates at the index
+// of each sample of |per_sample|.
 typedef struct carnot_cuda_tensor_scatter_params {
   carnot_cuda_generic_io io;
   long long size, before, steps, inner, per_sample;
