@@ -92,9 +92,9 @@ static carnot_status* candidates_at(const carnot_guard_builder* g, const carnot_
   return NULL;
 }
 
-// Whether |c| is so much faster than |best| that it earns the place of a second variant: by a
+// Whether |c| is so much faster than |best| that it is worth a second variant: by a
 // tenth, or by a quarter as the same kernel for an older instruction set, which noise may favour.
-static bool earns_place(const carnot_candidate* c, const carnot_candidate* best) {
+static bool is_worth_variant(const carnot_candidate* c, const carnot_candidate* best) {
   const bool is_older = carnot_is_newer_kernel(best->tactic, c->tactic);
   return c->ns < best->ns - best->ns / (is_older ? 4 : 10);
 }
@@ -110,7 +110,7 @@ static uint32_t winner_at(const sized_candidates* at, uint32_t best) {
     if (c->failed || c->ns == UINT64_MAX) continue;
     if (winner == CARNOT_PLAN_NONE ||
         (c->ns + carnot_candidate_margin(at->items, i) < at->items[winner].ns &&
-         (best == CARNOT_PLAN_NONE || earns_place(c, &at->items[best]))))
+         (best == CARNOT_PLAN_NONE || is_worth_variant(c, &at->items[best]))))
       winner = i;
   }
   return winner;

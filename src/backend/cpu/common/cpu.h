@@ -42,7 +42,7 @@ typedef const char* carnot_cpu_read_params(const carnot_problem* problem, void* 
 carnot_status* carnot_cpu_prepare_params(const carnot_problem* problem,
                                          carnot_cpu_read_params* read, size_t bytes,
                                          carnot_prepared* out) CARNOT_MUST_USE;
-// Whether the nodes of the step read this input at one place alone.
+// Whether the nodes of the step read this input exactly once.
 bool carnot_cpu_reads_once(const carnot_step_view* step, uint32_t input);
 // Row-major and contiguous.
 bool carnot_cpu_is_dense(const carnot_operand* t);

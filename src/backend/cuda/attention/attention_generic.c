@@ -1,4 +1,4 @@
-// The Attention operator: by the generic kernel, and for few queries by one of its own.
+// The Attention operator: by the generic kernel, and by one for heads of whole 16-byte loads.
 #include <math.h>
 
 #include "backend/cuda/common/generic.h"
@@ -90,21 +90,30 @@ static carnot_status* read_params(const carnot_step_view* step, const carnot_ope
   return NULL;
 }
 
+// A block for each row, up to kBlocks; each keeps the scores of a row, of |score_bytes| each.
+static carnot_status* shape_rows(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
+                                 const carnot_cuda_attention_generic_params* p, size_t score_bytes,
+                                 carnot_cuda_generic_state* state, size_t* out_workspace_bytes) {
+  const int64_t blocks = carnot_min_i64(p->rows, kBlocks);
+  *out_workspace_bytes = (size_t)(blocks * p->keys) * score_bytes;
+  CARNOT_TRY(
+      carnot_cuda_generic_shape(step, inputs, outputs, kernel, blocks, p, sizeof(*p), state));
+  state->blocks = true;
+  return NULL;
+}
+
 static carnot_status* attention_generic_shape(const carnot_step_view* step,
                                               const carnot_operand* inputs,
                                               const carnot_operand* outputs, void* state,
                                               size_t* out_workspace_bytes) {
   carnot_cuda_attention_generic_params p;
   CARNOT_TRY(read_params(step, inputs, outputs, &p));
-  int64_t blocks = carnot_min_i64(p.rows, kBlocks);
-  *out_workspace_bytes = (size_t)(blocks * p.keys) * sizeof(double);
-  CARNOT_TRY(carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_attention,
-                                       blocks, &p, sizeof(p), state));
-  ((carnot_cuda_generic_state*)state)->blocks = true;
-  return NULL;
+  return shape_rows(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_attention, &p, sizeof(double),
+                    state, out_workspace_bytes);
 }
 
-// ---- few queries ----
+// ---- heads of whole loads ----
 
 // A head is read in a power of two of 16-byte loads, by at most a warp.
 static bool is_head_size(int64_t size, carnot_dtype dtype) {
@@ -117,26 +126,24 @@ static const char* attention_cached_reject(carnot_problem* problem, char* reason
   if (why) return why;
   const carnot_plan_node* node = &problem->region->nodes[0];
   const carnot_op_row* row = carnot_op_get(node->op);
-  int64_t heads[3];
   if (problem->region->output_count != 1) return "more results than one";
   for (uint32_t i = 4; i < 6 && i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE) return "keys of a past apart from the others";
   for (uint32_t i = 0; i < 3; i++) {
     const carnot_operand_desc* t = &problem->inputs[node->inputs[i]];
     const char* attr = i == 0 ? "q_num_heads" : "kv_num_heads";
-    heads[i] = t->rank == 3 ? carnot_attr_int(row, &node->attrs, attr) : 1;
+    const int64_t heads = t->rank == 3 ? carnot_attr_int(row, &node->attrs, attr) : 1;
     if (t->format.dtype != problem->outputs[0].format.dtype ||
         !carnot_cuda_is_float(t->format.dtype))
       return carnot_cuda_reject_reason(reason, size, "operands of %s and results of %s",
                                        carnot_dtype_name(t->format.dtype),
                                        carnot_dtype_name(problem->outputs[0].format.dtype));
     const int64_t last = t->dims[t->rank - 1];
-    if (heads[i] < 1 || last < 0 || last % heads[i] ||
-        !is_head_size(last / heads[i], t->format.dtype))
+    if (heads < 1 || last < 0 || last % heads || !is_head_size(last / heads, t->format.dtype))
       return carnot_cuda_reject_reason(
           reason, size,
           "%lld elements of %lld heads, takes heads of a power of two, 16 to 512 bytes",
-          (long long)last, (long long)heads[i]);
+          (long long)last, (long long)heads);
   }
   return NULL;
 }
@@ -157,13 +164,9 @@ static carnot_status* attention_cached_shape(const carnot_step_view* step,
   CARNOT_CHECK(is_head_size(p.size, dtype) && is_head_size(p.value_size, dtype) && !p.past,
                INVALID_ARGUMENT, "heads of %lld and %lld behind %lld keys", (long long)p.size,
                (long long)p.value_size, (long long)p.past);
-  const int64_t blocks = carnot_min_i64(p.rows, kBlocks);
-  *out_workspace_bytes = (size_t)(blocks * p.keys) * sizeof(float);
   const int kernel = dtype == CARNOT_DTYPE_F32 ? 0 : dtype == CARNOT_DTYPE_F16 ? 1 : 2;
-  CARNOT_TRY(carnot_cuda_generic_shape(step, inputs, outputs, kKernels[kernel], blocks, &p,
-                                       sizeof(p), state));
-  ((carnot_cuda_generic_state*)state)->blocks = true;
-  return NULL;
+  return shape_rows(step, inputs, outputs, kKernels[kernel], &p, sizeof(float), state,
+                    out_workspace_bytes);
 }
 
 const carnot_tactic carnot_cuda_attention_cached = {.name = "cuda_attention_cached",

@@ -1,6 +1,7 @@
 // The Attention operator for few queries: keys and values of whole caches, heads that share them,
 // lengths, masks and windows as in attention_generic.cuh. A block has a query of a head; its
-// threads share the keys, for the products with the values too. Sums and softmax are float32.
+// threads share the keys, and again the rows of values that are weighted. Sums and softmax are
+// float32.
 #pragma once
 
 #include "kernel/cuda/attention/attention_generic.cuh"
@@ -65,7 +66,7 @@ struct attention_cached {
     }
     return block_reduce<max_of<f32>, f32>(top, limits_of<f32>::low());
   }
-  // exp(scores - top) in their place; the sum.
+  // exp(scores - top), in place; their sum.
   DEVICE_ONLY f32 exponentials(i64 last, f32 top, f32* scores) const {
     f32 sum = 0;
     for (i64 j = threadIdx.x; j < last; j += blockDim.x)
@@ -109,13 +110,13 @@ struct attention_cached {
     for (i64 row = item; row < p.rows; row += io.count) {
       const i64 i = row % p.queries, h = row / p.queries % p.q_heads,
                 b = row / p.queries / p.q_heads;
-      const i64 place = p.heads_last ? (b * p.queries + i) * p.q_heads + h : row;
+      const i64 q_row = p.heads_last ? (b * p.queries + i) * p.q_heads + h : row;
       const i64 length = io.in[6] ? whole_of(io.in_type[6], io.in[6], b) : p.keys;
       const i64 last = lo(hi(length, (i64)0), p.keys);
-      const f32 top = score((const T*)io.in[0] + place * p.size, b, h, i, last, scores);
+      const f32 top = score((const T*)io.in[0] + q_row * p.size, b, h, i, last, scores);
       const f32 sum = exponentials(last, top, scores);
       __syncthreads();
-      weigh(b, h, last, sum, scores, (T*)io.out[0] + place * p.value_size);
+      weigh(b, h, last, sum, scores, (T*)io.out[0] + q_row * p.value_size);
     }
   }
 };

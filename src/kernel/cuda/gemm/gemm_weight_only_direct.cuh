@@ -1,6 +1,6 @@
 // GEMM of few rows of floats by packed integer weights with scales, at the rate of the memory:
 // gemm_weight_only.cuh for whole tiles along K and blocks of 32 and more. Weights go from global
-// memory to registers, a batch of tiles ahead of the products. Warps share K in ranges.
+// memory to registers, a batch of tiles ahead of the MMAs. Warps share K in ranges.
 #pragma once
 
 #include "kernel/cuda/gemm/weight_only_operands.cuh"

@@ -35,6 +35,7 @@ struct gemm_weight_only_stream {
     RING_AT = SUMS_AT + CARNOT_CUDA_WEIGHT_ONLY_STREAM_SUM_BYTES,
     STEP_BYTES = 16 * (int)sizeof(T)  // of a row of x
   };
+  static_assert(WARPS * (STAGES + 1) * 8 <= SUMS_AT, "the barriers have their bytes");
   const carnot_cuda_weight_only_params& p;
   char* memory;
   const i64 m0;  // of this block
