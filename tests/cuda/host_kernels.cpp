@@ -59,6 +59,7 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
+#include "kernel/cuda/attention/attention_cached_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_operands.cuh"
 #include "kernel/cuda/common/fp8.cuh"
@@ -408,17 +409,23 @@ static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
 #define HOST_TMA(height, width)                                                                  \
   HOST_KERNEL(gemm_tma_##height##x##width##_f16, run_gemm_tma<f16>, carnot_cuda_gemm_tma_params) \
   HOST_KERNEL(gemm_tma_##height##x##width##_bf16, run_gemm_tma<bf16>, carnot_cuda_gemm_tma_params)
-// The kernel for few queries computes what the generic one does.
+// The kernels over caches compute what the generic one does, and leave nothing to merge.
 static void run_attention_cached(const void* given, unsigned long long far) {
-  auto p = *(const carnot_cuda_attention_generic_params*)given;
+  auto p = ((const carnot_cuda_attention_cached_params*)given)->attention;
   std::vector<f64> scores((size_t)(p.io.count * p.keys));
   p.io.scratch = scores.data();
   for (auto& in : p.io.in) bring_near(in, far);
   for (auto& out : p.io.out) bring_near(out, far);
   for (i64 item = 0; item < p.io.count; item++) attention(p, item);
 }
-#define HOST_ATTENTION_CACHED(T, DTYPE, unused) \
-  HOST_KERNEL(attention_cached_##T, run_attention_cached, carnot_cuda_attention_generic_params)
+static void run_attention_cached_merge(const void*, unsigned long long) {}
+#define HOST_CACHED_TILE(ROWS, T)                                  \
+  HOST_KERNEL(attention_cached_##ROWS##_##T, run_attention_cached, \
+              carnot_cuda_attention_cached_params)
+#define HOST_ATTENTION_CACHED(T, DTYPE, unused)                       \
+  CARNOT_CUDA_ATTENTION_CACHED_ROWS(HOST_CACHED_TILE, T)              \
+  HOST_KERNEL(attention_cached_merge_##T, run_attention_cached_merge, \
+              carnot_cuda_attention_cached_params)
 
 // ---- packed integer weights with scales ----
 
@@ -842,6 +849,7 @@ static void run_pool_nhwc(const void* given, unsigned long long far) {
   HOST_KERNEL(pool_nhwc_##T, run_pool_nhwc<T>, carnot_cuda_sliding_window)                  \
   HOST_KERNEL(squeeze_excite_##T, run_squeeze_excite<T>, carnot_cuda_squeeze_excite_params) \
   HOST_KERNEL(norm_##T, run_norm<T>, carnot_cuda_norm_params)                               \
+  HOST_KERNEL(norm_row_##T, run_norm<T>, carnot_cuda_norm_params)                           \
   HOST_KERNEL(norm_lanes_8_##T, run_norm<T>, carnot_cuda_norm_params)                       \
   HOST_KERNEL(norm_lanes_16_##T, run_norm<T>, carnot_cuda_norm_params)                      \
   HOST_KERNEL(norm_warp_1_##T, run_norm<T>, carnot_cuda_norm_params)                        \
@@ -979,6 +987,7 @@ static const bool are_known = [] {
   HOST_HALF(f16)
   HOST_HALF(bf16)
   HOST_KERNEL(norm_f32, run_norm<f32>, carnot_cuda_norm_params)
+  HOST_KERNEL(norm_row_f32, run_norm<f32>, carnot_cuda_norm_params)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
   CARNOT_CUDA_HALF_TYPES(HOST_GEMV, 1)
   CARNOT_CUDA_HALF_TYPES(HOST_GEMV, 2)

@@ -1,8 +1,7 @@
-// The Attention operator: by the generic kernel, and by one for heads of whole 16-byte loads.
-#include <math.h>
+// The Attention operator by the generic kernel.
+#include "backend/cuda/attention/attention_generic.h"
 
-#include "backend/cuda/common/generic.h"
-#include "kernel/cuda/attention/attention_generic_params.h"
+#include <math.h>
 
 enum { kBlocks = 1024 };  // most blocks of attention that hold scores at a time
 
@@ -70,9 +69,10 @@ static carnot_status* check_attention(const carnot_step_view* step, const carnot
   return NULL;
 }
 
-static carnot_status* read_params(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs,
-                                  carnot_cuda_attention_generic_params* out) {
+carnot_status* carnot_cuda_attention_generic_read(const carnot_step_view* step,
+                                                  const carnot_operand* inputs,
+                                                  const carnot_operand* outputs,
+                                                  carnot_cuda_attention_generic_params* out) {
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   *out = (carnot_cuda_attention_generic_params){
       .causal = carnot_cuda_attr(&a, "is_causal") != 0,
@@ -90,90 +90,19 @@ static carnot_status* read_params(const carnot_step_view* step, const carnot_ope
   return NULL;
 }
 
-// A block for each row, up to kBlocks; each keeps the scores of a row, of |score_bytes| each.
-static carnot_status* shape_rows(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
-                                 const carnot_cuda_attention_generic_params* p, size_t score_bytes,
-                                 carnot_cuda_generic_state* state, size_t* out_workspace_bytes) {
-  const int64_t blocks = carnot_min_i64(p->rows, kBlocks);
-  *out_workspace_bytes = (size_t)(blocks * p->keys) * score_bytes;
-  CARNOT_TRY(
-      carnot_cuda_generic_shape(step, inputs, outputs, kernel, blocks, p, sizeof(*p), state));
-  state->blocks = true;
-  return NULL;
-}
-
 static carnot_status* attention_generic_shape(const carnot_step_view* step,
                                               const carnot_operand* inputs,
                                               const carnot_operand* outputs, void* state,
                                               size_t* out_workspace_bytes) {
   carnot_cuda_attention_generic_params p;
-  CARNOT_TRY(read_params(step, inputs, outputs, &p));
-  return shape_rows(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_attention, &p, sizeof(double),
-                    state, out_workspace_bytes);
-}
-
-// ---- heads of whole loads ----
-
-// A head is read in a power of two of 16-byte loads, by at most a warp.
-static bool is_head_size(int64_t size, carnot_dtype dtype) {
-  const int64_t bytes = size * carnot_dtype_bits(dtype) / 8;
-  return bytes >= 16 && bytes <= 512 && (bytes & (bytes - 1)) == 0;
-}
-
-static const char* attention_cached_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = carnot_cuda_generic_op_reject(problem, reason, size);
-  if (why) return why;
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  const carnot_op_row* row = carnot_op_get(node->op);
-  if (problem->region->output_count != 1) return "more results than one";
-  for (uint32_t i = 4; i < 6 && i < node->input_count; i++)
-    if (node->inputs[i] != CARNOT_PLAN_NONE) return "keys of a past apart from the others";
-  for (uint32_t i = 0; i < 3; i++) {
-    const carnot_operand_desc* t = &problem->inputs[node->inputs[i]];
-    const char* attr = i == 0 ? "q_num_heads" : "kv_num_heads";
-    const int64_t heads = t->rank == 3 ? carnot_attr_int(row, &node->attrs, attr) : 1;
-    if (t->format.dtype != problem->outputs[0].format.dtype ||
-        !carnot_cuda_is_float(t->format.dtype))
-      return carnot_cuda_reject_reason(reason, size, "operands of %s and results of %s",
-                                       carnot_dtype_name(t->format.dtype),
-                                       carnot_dtype_name(problem->outputs[0].format.dtype));
-    const int64_t last = t->dims[t->rank - 1];
-    if (heads < 1 || last < 0 || last % heads || !is_head_size(last / heads, t->format.dtype))
-      return carnot_cuda_reject_reason(
-          reason, size,
-          "%lld elements of %lld heads, takes heads of a power of two, 16 to 512 bytes",
-          (long long)last, (long long)heads);
-  }
+  carnot_cuda_generic_state* s = state;
+  CARNOT_TRY(carnot_cuda_attention_generic_read(step, inputs, outputs, &p));
+  const int64_t blocks = carnot_min_i64(p.rows, kBlocks);
+  *out_workspace_bytes = (size_t)(blocks * p.keys) * sizeof(double);
+  CARNOT_TRY(carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_attention,
+                                       blocks, &p, sizeof(p), s));
+  s->blocks = true;
   return NULL;
 }
 
-static carnot_status* attention_cached_shape(const carnot_step_view* step,
-                                             const carnot_operand* inputs,
-                                             const carnot_operand* outputs, void* state,
-                                             size_t* out_workspace_bytes) {
-  static const carnot_cuda_kernel_id kKernels[] = {CARNOT_CUDA_KERNEL_attention_cached_f32,
-                                                   CARNOT_CUDA_KERNEL_attention_cached_f16,
-                                                   CARNOT_CUDA_KERNEL_attention_cached_bf16};
-  carnot_cuda_attention_generic_params p;
-  CARNOT_TRY(read_params(step, inputs, outputs, &p));
-  const carnot_dtype dtype = outputs[0].format.dtype;
-  for (int i = 0; i < 3; i++)
-    CARNOT_CHECK(inputs[i].format.dtype == dtype, INVALID_ARGUMENT, "operand %d is %s, must be %s",
-                 i, carnot_dtype_name(inputs[i].format.dtype), carnot_dtype_name(dtype));
-  CARNOT_CHECK(is_head_size(p.size, dtype) && is_head_size(p.value_size, dtype) && !p.past,
-               INVALID_ARGUMENT, "heads of %lld and %lld behind %lld keys", (long long)p.size,
-               (long long)p.value_size, (long long)p.past);
-  const int kernel = dtype == CARNOT_DTYPE_F32 ? 0 : dtype == CARNOT_DTYPE_F16 ? 1 : 2;
-  return shape_rows(step, inputs, outputs, kKernels[kernel], &p, sizeof(float), state,
-                    out_workspace_bytes);
-}
-
-const carnot_tactic carnot_cuda_attention_cached = {.name = "cuda_attention_cached",
-                                                    .anchor = CARNOT_OP_ATTENTION,
-                                                    .numerics = CARNOT_NUMERICS_EXACT,
-                                                    .device = true,
-                                                    .reject = attention_cached_reject,
-                                                    .configure = attention_cached_shape,
-                                                    .run = carnot_cuda_generic_run};
 CARNOT_CUDA_GENERIC_OP_TACTIC(attention_generic, "cuda_generic_attention", ATTENTION);

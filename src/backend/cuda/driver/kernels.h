@@ -4,6 +4,7 @@
 #ifndef CARNOT_BACKEND_CUDA_DRIVER_KERNELS_H_
 #define CARNOT_BACKEND_CUDA_DRIVER_KERNELS_H_
 
+#include "kernel/cuda/attention/attention_cached_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_params.h"
 #include "kernel/cuda/attention/cross_covariance_params.h"

@@ -1,124 +1,315 @@
-// The Attention operator for few queries: keys and values of whole caches, heads that share them,
-// lengths, masks and windows as in attention_generic.cuh. A block has a query of a head; its
-// threads share the keys, and again the rows of values that are weighted. Sums and softmax are
-// float32.
+// The Attention operator over whole caches (flash decoding): heads that share keys, lengths, masks
+// and windows as in attention_generic.cuh. A block has a tile of query rows that read the same
+// keys, and a share of these keys; attention_cached_merge combines the shares, in their order.
+// Scores, softmax and sums are float32.
 #pragma once
 
+#include "kernel/cuda/attention/attention_cached_params.h"
 #include "kernel/cuda/attention/attention_generic.cuh"
+#include "kernel/cuda/common/block_reduce.cuh"
+#include "kernel/cuda/common/tensor_core.cuh"
 
 #ifdef __CUDACC__
 
-template <class T>
+// Partial results in the scratch memory, of output row |place| and share |split|.
+struct attention_shares {
+  const carnot_cuda_attention_cached_params& p;
+  DEVICE_ONLY i64 index(i64 split, i64 place) const { return split * p.attention.rows + place; }
+  DEVICE_ONLY f32* tops() const { return (f32*)p.attention.io.scratch; }
+  DEVICE_ONLY f32* sums() const { return tops() + p.splits * p.attention.rows; }
+  DEVICE_ONLY f32* values() const { return sums() + p.splits * p.attention.rows; }
+};
+
+// exp(x - top); 0 where no key is seen.
+DEVICE f32 weight_of(f32 x, f32 top) { return top == limits_of<f32>::low() ? 0 : expf(x - top); }
+// |w| x, where a weight of 0 hides infinities and NaN.
+DEVICE f32 weighted(f32 w, f32 x) { return w == 0 ? 0 : w * x; }
+
+// Copies of 16 bytes to shared memory, or zeros where they are not |taken|: by cp.async in groups,
+// plain ones below sm_80.
+DEVICE void copy_or_clear(uint4* to_shared, const void* from, bool taken) {
+#if __CUDA_ARCH__ >= 800
+  cp_async16(shared_address(to_shared), from, taken ? 16 : 0);
+#else
+  *to_shared = taken ? *(const uint4*)from : uint4{};
+#endif
+}
+DEVICE void end_copies() {
+#if __CUDA_ARCH__ >= 800
+  cp_async_commit();
+#endif
+}
+// All groups but the last N are complete.
+template <int N>
+DEVICE void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  cp_async_wait<N>();
+#endif
+}
+
+// Element |i| of a mask. A function of its own: the kernels are loops that fit instruction caches.
+static __device__ __noinline__ f32 mask_at(int type, const void* mask, i64 i) {
+  const f32 m = (f32)real_of(type, mask, i);
+  return type != CARNOT_CUDA_BOOL ? m : m != 0 ? 0 : limits_of<f32>::low();
+}
+
+// Neighbouring lanes of a warp, a group, have a key: 16 bytes of it each. Groups compute softmax
+// over their keys alone (online softmax) until the end.
+template <class T, int ROWS>
 struct attention_cached {
   enum {
-    VECTOR = 16 / (int)sizeof(T),  // elements of a load
-    AHEAD = 4                      // loads of a thread at a time
+    VECTOR = 16 / (int)sizeof(T),
+    AHEAD = CARNOT_CUDA_ATTENTION_CACHED_AHEAD,
+    THREADS = CARNOT_CUDA_THREADS,
+    STAGES = CARNOT_CUDA_ATTENTION_CACHED_STAGES(__CUDA_ARCH__ / 100)
   };
-  struct __align__(16) vector {
-    T x[VECTOR];
+  // A query row of the tile: its row of the queries and of the result, where its mask begins, and
+  // the keys that it may see.
+  struct query_row {
+    i64 place, mask;
+    int begin, end;
   };
+  const carnot_cuda_attention_cached_params& all;
   const carnot_cuda_attention_generic_params& p;
-  i64 item;
+  int split, tile, kv, b;
+  int lanes, lane, group, groups;
+  int twins, mine;  // lanes that have the scores of the same row; the row of this thread
+  int first, last;  // keys
   bool aligned;
+  const T *keys, *values;  // this thread's part of key 0
+  int key_stride, value_stride;
+  uint4* ring;  // [STAGES, keys and values, AHEAD, THREADS]
 
-  // |x| begins at a multiple of VECTOR elements of an operand.
-  DEVICE_ONLY void read(const T* x, f32* to) const {
-    if (aligned) {
-      const vector v = *(const vector*)x;
+  DEVICE_ONLY attention_cached(const carnot_cuda_attention_cached_params& params, uint4* memory)
+      : all(params), p(params.attention), ring(memory + threadIdx.x) {
+    int n = blockIdx.x;
+    split = n % all.splits, n /= all.splits;
+    tile = n % all.tiles, n /= all.tiles;
+    const int heads = (int)p.kv_heads, size = (int)p.size, value_size = (int)p.value_size;
+    kv = n % heads, b = n / heads;
+    lanes = hi(size, value_size) / VECTOR;
+    lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = THREADS / lanes;
+    twins = lanes / ROWS, mine = lane / twins;
+    aligned = ((u64)p.io.in[1] | (u64)p.io.in[2]) % 16 == 0;
+    const i64 row = p.heads_last ? b * p.keys * heads + kv : (b * (i64)heads + kv) * p.keys;
+    keys = (const T*)p.io.in[1] + row * size + lane * VECTOR;
+    values = (const T*)p.io.in[2] + row * value_size + lane * VECTOR;
+    key_stride = p.heads_last ? heads * size : size;
+    value_stride = p.heads_last ? heads * value_size : value_size;
+  }
+  DEVICE_ONLY bool has_key() const { return lane * VECTOR < (int)p.size; }
+  DEVICE_ONLY bool has_value() const { return lane * VECTOR < (int)p.value_size; }
+
+  // Row |r| of the tile; behind the last row: that one again.
+  DEVICE_ONLY query_row row_of(int r) const {
+    const int share = (int)p.q_heads / (int)p.kv_heads, queries = (int)p.queries,
+              n = lo(tile * ROWS + r, share * queries - 1), i = n / share,
+              h = kv * share + n - i * share;
+    const i64 length = p.io.in[6] ? whole_of(p.io.in_type[6], p.io.in[6], b) : p.keys,
+              at = p.io.in[6] ? i + length - queries : i;
+    i64 end = lo(length, p.io.in[3] ? lo(p.keys, p.mask_length) : p.keys);
+    if (p.causal) end = lo(end, at + 1);
+    if (p.right >= 0) end = lo(end, at + p.right + 1);
+    return {
+        p.heads_last ? (b * p.queries + i) * p.q_heads + h : (b * p.q_heads + h) * p.queries + i,
+        b * p.mask_s[0] + h * p.mask_s[1] + i * p.mask_s[2],
+        p.left < 0 ? 0 : (int)hi(at - p.left, (i64)0), (int)hi(end, (i64)0)};
+  }
+
+  DEVICE_ONLY uint4* slot(int stage, int value, int n) const {
+    return ring + ((stage * 2 + value) * AHEAD + n) * THREADS;
+  }
+  // Keys |at| + group, + groups, .. and their values; zeros behind the last one.
+  DEVICE_ONLY void fetch(int at, int stage) const {
+    if (!aligned) return fetch_elements(at, stage);
 #pragma unroll
-      for (int e = 0; e < VECTOR; e++) to[e] = load(v.x[e]);
-    } else {
-      for (int e = 0; e < VECTOR; e++) to[e] = load(x[e]);
+    for (int n = 0; n < AHEAD; n++) {
+      const int row = at + n * groups + group;
+      copy_or_clear(slot(stage, 0, n), keys + row * (i64)key_stride, row < last && has_key());
+      copy_or_clear(slot(stage, 1, n), values + row * (i64)value_stride, row < last && has_value());
+    }
+    end_copies();
+  }
+  DEVICE_ONLY void fetch_elements(int at, int stage) const {
+#pragma unroll 1
+    for (int n = 0; n < 2 * AHEAD * VECTOR; n++) {
+      const int e = n % VECTOR, value = n / VECTOR % 2, row = at + n / VECTOR / 2 * groups + group;
+      const bool taken = row < last && (value ? has_value() : has_key());
+      const T* from = value ? values + row * (i64)value_stride : keys + row * (i64)key_stride;
+      ((T*)slot(stage, value, n / VECTOR / 2))[e] = taken ? from[e] : T{};
     }
   }
-  // Row 0 of a key head's keys or values, and the distance of rows.
-  DEVICE_ONLY const T* rows_of(int input, i64 b, i64 h, i64 size, i64* stride) const {
-    *stride = p.heads_last ? p.kv_heads * size : size;
-    const i64 first = p.heads_last ? b * p.keys * p.kv_heads + h : (b * p.kv_heads + h) * p.keys;
-    return (const T*)p.io.in[input] + first * size;
+  DEVICE_ONLY static void unpack(const uint4* from, f32 (&to)[VECTOR]) {
+    const uint4 x = *from;
+#pragma unroll
+    for (int e = 0; e < VECTOR; e++) to[e] = load(((const T*)&x)[e]);
   }
-  // scores[j] of keys 0 .. last - 1; the largest.
-  DEVICE_ONLY f32 score(const T* q, i64 b, i64 h, i64 i, i64 last, f32* scores) const {
-    const int lanes = (int)p.size / VECTOR, lane = threadIdx.x % lanes, groups = blockDim.x / lanes,
-              group = threadIdx.x / lanes;
-    i64 stride;
-    const T* keys = rows_of(1, b, h / (p.q_heads / p.kv_heads), p.size, &stride) + lane * VECTOR;
-    f32 a[VECTOR], top = limits_of<f32>::low();
-    read(q + lane * VECTOR, a);
-    for (i64 first = 0; first < last; first += groups * AHEAD) {
-      f32 k[AHEAD][VECTOR];
+  // Sums s[r] over the lanes of a group: halves of the rows go to halves of the lanes, while there
+  // are several rows. A lane gets the sum of its row.
+  DEVICE_ONLY f32 sum_of_lanes(f32 (&s)[ROWS]) const {
+    int step = lanes / 2;
 #pragma unroll
-      for (int n = 0; n < AHEAD; n++)  // behind the last key: that one again
-        read(keys + lo(first + n * groups + group, last - 1) * stride, k[n]);
+    for (int half = ROWS / 2; half; half /= 2, step /= 2) {
+      const bool upper = lane & step;
 #pragma unroll
-      for (int n = 0; n < AHEAD; n++) {
-        const i64 j = first + n * groups + group;
-        f32 s = 0;
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) s = fmaf(a[e], k[n][e], s);
-        for (int step = lanes / 2; step; step /= 2) s += __shfl_xor_sync(~0u, s, step);
-        if (lane || j >= last) continue;
-        s *= (f32)p.scale;
-        if (p.softcap > 0) s = (f32)p.softcap * tanhf(s / (f32)p.softcap);
-        scores[j] = s += (f32)attention_bias(p, b, h, i, j);
-        top = hi(top, s);
+      for (int r = 0; r < half; r++) {
+        const f32 other = __shfl_xor_sync(~0u, upper ? s[r] : s[r + half], step);
+        s[r] = (upper ? s[r + half] : s[r]) + other;
       }
     }
-    return block_reduce<max_of<f32>, f32>(top, limits_of<f32>::low());
+    for (; step; step /= 2) s[0] += __shfl_xor_sync(~0u, s[0], step);
+    return s[0];
   }
-  // exp(scores - top), in place; their sum.
-  DEVICE_ONLY f32 exponentials(i64 last, f32 top, f32* scores) const {
-    f32 sum = 0;
-    for (i64 j = threadIdx.x; j < last; j += blockDim.x)
-      sum += scores[j] = top == limits_of<f32>::low() ? 0 : expf(scores[j] - top);
-    return block_reduce<add_of<f32>, f32>(sum, 0);
+  // Row |r|'s number of the same group, which the lanes of that row have.
+  DEVICE_ONLY f32 of_row(f32 x, int r) const {
+    return __shfl_sync(~0u, x, (threadIdx.x % 32 - lane) + r * twins);
   }
-  // y = scores . values / sum
-  DEVICE_ONLY void weigh(i64 b, i64 h, i64 last, f32 sum, const f32* scores, T* y) const {
-    __shared__ f32 parts[CARNOT_CUDA_THREADS * VECTOR];
-    const int lanes = (int)p.value_size / VECTOR, lane = threadIdx.x % lanes,
-              groups = blockDim.x / lanes, group = threadIdx.x / lanes;
-    i64 stride;
-    const T* values = rows_of(2, b, h / (p.q_heads / p.kv_heads), p.value_size, &stride);
-    f32 all[VECTOR] = {};
-    for (i64 first = group; first < last; first += groups * AHEAD) {
-      f32 v[AHEAD][VECTOR];
-#pragma unroll
-      for (int n = 0; n < AHEAD; n++)
-        read(values + lo(first + n * groups, last - 1) * stride + lane * VECTOR, v[n]);
-#pragma unroll
-      for (int n = 0; n < AHEAD; n++) {
-        const f32 w = first + n * groups < last ? scores[first + n * groups] : 0;
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) all[e] = w == 0 ? all[e] : fmaf(w, v[n][e], all[e]);
-      }
-    }
-#pragma unroll
-    for (int e = 0; e < VECTOR; e++) parts[threadIdx.x * VECTOR + e] = all[e];
-    __syncthreads();
-    for (int e = threadIdx.x; e < p.value_size; e += blockDim.x) {
-      f32 v = 0;
-      for (int g = 0; g < groups; g++) v += parts[g * p.value_size + e];
-      y[e] = store_as<T>::of(sum == 0 ? 0 : v / sum);  // no key is seen: zeros
-    }
-    __syncthreads();
+  DEVICE_ONLY f32 masked(f32 s, const query_row& row, int j) const {
+    if (p.softcap > 0) s = (f32)p.softcap * tanhf(s / (f32)p.softcap);
+    return p.io.in[3] ? s + mask_at(p.io.in_type[3], p.io.in[3], row.mask + j) : s;
   }
   DEVICE_ONLY void run() {
-    const carnot_cuda_generic_io& io = p.io;
-    f32* scores = (f32*)io.scratch + item * p.keys;
-    aligned = ((u64)io.in[0] | (u64)io.in[1] | (u64)io.in[2]) % 16 == 0;
-    for (i64 row = item; row < p.rows; row += io.count) {
-      const i64 i = row % p.queries, h = row / p.queries % p.q_heads,
-                b = row / p.queries / p.q_heads;
-      const i64 q_row = p.heads_last ? (b * p.queries + i) * p.q_heads + h : row;
-      const i64 length = io.in[6] ? whole_of(io.in_type[6], io.in[6], b) : p.keys;
-      const i64 last = lo(hi(length, (i64)0), p.keys);
-      const f32 top = score((const T*)io.in[0] + q_row * p.size, b, h, i, last, scores);
-      const f32 sum = exponentials(last, top, scores);
-      __syncthreads();
-      weigh(b, h, last, sum, scores, (T*)io.out[0] + q_row * p.value_size);
+    __shared__ query_row rows[ROWS];
+    if (threadIdx.x < ROWS) rows[threadIdx.x] = row_of(threadIdx.x);
+    __syncthreads();
+    const query_row row = rows[mine];
+    const int begin = rows[0].begin, count = hi(rows[ROWS - 1].end - begin, 0),
+              part = (count + all.splits - 1) / all.splits, step = groups * AHEAD;
+    first = begin + lo(split * part, count), last = begin + lo(split * part + part, count);
+#pragma unroll 1
+    for (int s = 0; s < STAGES - 1; s++) fetch(first + s * step, s);
+    f32 q[ROWS][VECTOR], y[ROWS][VECTOR] = {}, top = limits_of<f32>::low(), sum = 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int e = 0; e < VECTOR; e++) {
+        const T* x = (const T*)p.io.in[0] + rows[r].place * p.size + lane * VECTOR;
+        q[r][e] = has_key() ? load(x[e]) * (f32)p.scale : 0;
+      }
+    const bool masks = p.softcap > 0 || p.io.in[3];
+    int stage = 0;
+    for (int at = first; at < last; at += step) {
+      fetch(at + (STAGES - 1) * step, stage ? stage - 1 : STAGES - 1);
+      wait_for_copies<STAGES - 1>();
+      f32 w[AHEAD], now = top;
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++) {
+        f32 k[VECTOR], s[ROWS] = {};
+        unpack(slot(stage, 0, n), k);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++)
+#pragma unroll
+          for (int r = 0; r < ROWS; r++) s[r] = fmaf(q[r][e], k[e], s[r]);
+        w[n] = sum_of_lanes(s);
+      }
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++) {
+        const int j = at + n * groups + group;
+        const bool seen = j >= row.begin && j < lo(row.end, last);
+        if (masks && seen) w[n] = masked(w[n], row, j);
+        w[n] = seen ? w[n] : limits_of<f32>::low();
+        now = hi(now, w[n]);
+      }
+      const f32 shrink = weight_of(top, now);
+      sum *= shrink, top = now;
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++) sum += w[n] = weight_of(w[n], top);
+      if (__any_sync(~0u, shrink != 1)) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+          const f32 f = of_row(shrink, r);
+#pragma unroll
+          for (int e = 0; e < VECTOR; e++) y[r][e] = weighted(f, y[r][e]);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < AHEAD; n++) {
+        f32 v[VECTOR];
+        unpack(slot(stage, 1, n), v);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+          const f32 f = of_row(w[n], r);
+#pragma unroll
+          for (int e = 0; e < VECTOR; e++) y[r][e] = f == 0 ? y[r][e] : fmaf(f, v[e], y[r][e]);
+        }
+      }
+      stage = stage == STAGES - 1 ? 0 : stage + 1;
+    }
+    finish(y, top, sum, rows);
+  }
+  // Combines the groups of the block in their order, by way of the ring's memory.
+  DEVICE_ONLY void finish(const f32 (&y)[ROWS][VECTOR], f32 top, f32 sum,
+                          const query_row* rows) const {
+    f32 *parts = (f32*)(ring - threadIdx.x),      // [groups, ROWS, size]
+        *tops = parts + THREADS * VECTOR * ROWS,  // [groups, ROWS]
+            *sums = tops + THREADS;
+    const int size = (int)p.value_size;
+    wait_for_copies<0>();
+    __syncthreads();
+    if (lane % twins == 0) tops[group * ROWS + mine] = top, sums[group * ROWS + mine] = sum;
+#pragma unroll
+    for (int r = 0; r < ROWS && has_value(); r++)
+#pragma unroll
+      for (int e = 0; e < VECTOR; e++)
+        parts[(group * ROWS + r) * size + lane * VECTOR + e] = y[r][e];
+    __syncthreads();
+    const int count = lo((int)ROWS, (int)(p.q_heads / p.kv_heads * p.queries) - tile * ROWS) * size;
+    for (int n = threadIdx.x; n < count; n += THREADS) {
+      const int r = n / size, e = n - r * size;
+      f32 v = 0;
+      sum = 0, top = limits_of<f32>::low();
+#pragma unroll 8
+      for (int g = 0; g < groups; g++) top = hi(top, tops[g * ROWS + r]);
+#pragma unroll 8
+      for (int g = 0; g < groups; g++) {
+        const f32 w = weight_of(tops[g * ROWS + r], top);
+        v += weighted(w, parts[g * ROWS * size + n]);
+        sum = fmaf(w, sums[g * ROWS + r], sum);
+      }
+      write(rows[r].place, e, v, top, sum);
     }
   }
+  DEVICE_ONLY void write(i64 place, int e, f32 v, f32 top, f32 sum) const {
+    if (all.splits == 1) {
+      ((T*)p.io.out[0])[place * p.value_size + e] =
+          store_as<T>::of(sum == 0 ? 0 : v / sum);  // no key is seen: zeros
+      return;
+    }
+    const attention_shares shares = {all};
+    const i64 at = shares.index(split, place);
+    shares.values()[at * p.value_size + e] = v;
+    if (e == 0) shares.tops()[at] = top, shares.sums()[at] = sum;
+  }
 };
+
+template <class T, int ROWS>
+DEVICE void run_attention_cached(const carnot_cuda_attention_cached_params& p) {
+  extern __shared__ uint4 memory[];
+  attention_cached<T, ROWS>(p, memory).run();
+}
+
+// Combines the shares of an output row by a block, in an order that their number alone decides.
+template <class T>
+DEVICE void attention_cached_merge(const carnot_cuda_attention_cached_params& p) {
+  enum { THREADS = CARNOT_CUDA_THREADS, MOST = CARNOT_CUDA_ATTENTION_CACHED_SPLITS };
+  __shared__ f32 weights[MOST], parts[THREADS];
+  const attention_shares shares = {p};
+  const int n = threadIdx.x, size = (int)p.attention.value_size, groups = THREADS / size;
+  const i64 place = blockIdx.x, at = shares.index(lo(n, p.splits - 1), place);
+  const f32 mine = n < p.splits ? shares.tops()[at] : limits_of<f32>::low();
+  const f32 part = n < p.splits ? shares.sums()[at] : 0;
+  const f32 w = weight_of(mine, block_reduce<max_of<f32>, f32>(mine, limits_of<f32>::low()));
+  if (n < MOST) weights[n] = w;
+  const f32 sum = block_reduce<add_of<f32>, f32>(w * part, 0);  // its barriers show the weights
+  f32 y = 0;
+#pragma unroll 8
+  for (int s = n / size; s < p.splits; s += groups)
+    y += weighted(weights[s], shares.values()[shares.index(s, place) * size + n % size]);
+  parts[n] = y;
+  __syncthreads();
+  if (n >= size) return;
+  for (int g = 1; g < groups; g++) y += parts[g * size + n];
+  ((T*)p.attention.io.out[0])[place * size + n] = store_as<T>::of(sum == 0 ? 0 : y / sum);
+}
 
 #endif
