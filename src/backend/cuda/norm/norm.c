@@ -9,6 +9,9 @@
 static const carnot_cuda_kernel_id kNorm[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, norm)};
 
+static const carnot_cuda_kernel_id kNormRow[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, norm_row)};
+
 // By the 16-byte vectors that a lane holds.
 static const carnot_cuda_kernel_id kNormWarp[4][CARNOT_DTYPE_COUNT] = {
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_1)},
@@ -21,12 +24,16 @@ static const carnot_cuda_kernel_id kNormLanes[2][CARNOT_DTYPE_COUNT] = {
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_lanes_8)},
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_lanes_16)}};
 
-typedef struct norm_state {
+typedef struct norm_launch {
   CUfunction function;
+  int64_t rows;      // of a block
+  unsigned threads;  // of a block
+} norm_launch;
+
+typedef struct norm_state {
+  norm_launch plain, vectors;  // the latter, where there is one, for operands at 16 bytes
   carnot_cuda_norm_params params;
   int64_t groups;
-  bool by_warp;
-  int lanes;  // by warp: of a row
   carnot_cuda_chain_state chain;
 } norm_state;
 _Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -70,7 +77,7 @@ static const char* check_parameters(const carnot_problem* problem,
 
 // ---- a quantized result: norm, cast to float32, quantize ----
 
-enum { kMostOfWarp = 2048, kVector = 8 };
+enum { kMostOfWarp = 2048, kVector = 8, kMostThreads = 1024 };
 
 typedef struct quantized_tail {
   carnot_quantized_end end;
@@ -167,15 +174,36 @@ static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].format.dtype, out);
 }
 
-// Rows of 16-bit floats that a warp holds in registers, read by 16-byte vectors.
-static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs,
-                      const carnot_operand* outputs, const carnot_cuda_norm_params* p) {
+static bool is_aligned(const carnot_step_view* step, const carnot_operand* inputs,
+                       const carnot_operand* outputs, const carnot_cuda_norm_params* p) {
   uintptr_t bits = (uintptr_t)outputs[0].data;
-  if (step->output_count == 2) bits |= (uintptr_t)outputs[1].data;
+  if (p->bytes.type && step->output_count == 2) bits |= (uintptr_t)outputs[1].data;
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
-  return carnot_cuda_is_half(inputs[0].format.dtype) && p->per_element && p->period == p->size &&
-         p->size % kVector == 0 && p->size <= kMostOfWarp && !p->row && bits % 16 == 0 &&
-         (step->output_count == 1 || p->bytes.type);
+  return bits % 16 == 0;
+}
+
+// The kernel that reads rows by 16-byte vectors; NULL: none fits. Few elements of 16-bit floats:
+// some lanes or a warp hold a row in registers.
+static const carnot_cuda_kernel_id* choose_vectors(const carnot_step_view* step, carnot_dtype dtype,
+                                                   const norm_state* s, norm_launch* out) {
+  const carnot_cuda_norm_params* p = &s->params;
+  const int64_t size = p->size, bytes = carnot_dtype_bits(dtype) / 8, vectors = size * bytes / 16;
+  if (!size || !carnot_cuda_is_float(dtype) || !p->per_element || p->period != size || p->row ||
+      size * bytes % 16 || p->group_pitch * bytes % 16)
+    return NULL;
+  if (carnot_cuda_is_half(dtype) && size <= kMostOfWarp &&
+      (step->output_count == 1 || p->bytes.type)) {
+    const int lanes = size <= 64 ? 8 : size <= 128 ? 16 : 32;
+    const int pieces = size <= 256 ? 0 : size <= 768 ? 1 : size <= 1024 ? 2 : 3;
+    // One warp per block while there are few rows.
+    const unsigned warps = s->groups > 4096 ? 4 : 1;
+    out->rows = warps * (32 / lanes), out->threads = 32 * warps;
+    return lanes == 32 ? kNormWarp[pieces] : kNormLanes[lanes / 16];
+  }
+  if (p->bytes.type || vectors > kMostThreads * CARNOT_CUDA_NORM_ROW_PIECES) return NULL;
+  out->rows = 1;
+  out->threads = (unsigned)carnot_min_i64(kMostThreads, carnot_ceildiv(vectors, 32) * 32);
+  return kNormRow;
 }
 
 // Scale and bias when shapes are set: |period| values each by row, one per channel else.
@@ -251,18 +279,15 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(set_rows(x, &s->params));
   CARNOT_TRY(set_quantization(step, outputs, &s->params));
   s->groups = carnot_dims_count(x->dims, x->rank) / carnot_max_i64(1, e.size);
-  s->by_warp = fits_warp(step, inputs, outputs, &s->params);
-  CARNOT_CHECK(s->by_warp || !s->params.bytes.type, UNSUPPORTED,
-               "rows of %lld elements that are quantized, or operands at odd addresses",
-               (long long)e.size);
   s->params.count = s->groups;
-  s->lanes = e.size <= 64 ? 8 : e.size <= 128 ? 16 : 32;
-  int pieces = e.size <= 256 ? 0 : e.size <= 768 ? 1 : e.size <= 1024 ? 2 : 3;
-  const carnot_cuda_kernel_id* kernels = !s->by_warp      ? kNorm
-                                         : s->lanes == 32 ? kNormWarp[pieces]
-                                                          : kNormLanes[s->lanes / 16];
-  CARNOT_TRY(
-      carnot_cuda_kernel_for(carnot_cuda_of_step(step), kernels, x->format.dtype, &s->function));
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  const carnot_dtype dtype = x->format.dtype;
+  const carnot_cuda_kernel_id* vectors = choose_vectors(step, dtype, s, &s->vectors);
+  CARNOT_CHECK(vectors || !s->params.bytes.type, UNSUPPORTED,
+               "rows of %lld elements that are quantized", (long long)e.size);
+  if (vectors) CARNOT_TRY(carnot_cuda_kernel_for(cuda, vectors, dtype, &s->vectors.function));
+  s->plain.rows = 1, s->plain.threads = carnot_cuda_row_threads(e.size);
+  CARNOT_TRY(carnot_cuda_kernel_for(cuda, kNorm, dtype, &s->plain.function));
   if (step->region->node_count == 1 || s->params.bytes.type) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
@@ -292,12 +317,12 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
     if (node->outputs[i] == CARNOT_PLAN_NONE || at >= step->output_count) continue;
     *(i == 1 ? &s->params.mean_out : &s->params.inv_out) = outputs[at++].data;
   }
-  // One warp per block while there are few rows.
-  int64_t warps = s->groups > 4096 ? 4 : 1;
-  const int64_t rows = s->by_warp ? warps * (32 / s->lanes) : 1,
-                grid[3] = {carnot_ceildiv(s->groups, rows), 1, 1};
-  unsigned threads = s->by_warp ? 32 * (unsigned)warps : carnot_cuda_row_threads(s->params.size);
-  CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, threads, &s->params));
+  const bool aligned = is_aligned(step, inputs, outputs, &s->params);
+  CARNOT_CHECK(aligned || !s->params.bytes.type, UNSUPPORTED,
+               "operands of a quantized norm must be at multiples of 16 bytes");
+  const norm_launch* l = aligned && s->vectors.function ? &s->vectors : &s->plain;
+  const int64_t grid[3] = {carnot_ceildiv(s->groups, l->rows), 1, 1};
+  CARNOT_TRY(carnot_cuda_launch(step, l->function, grid, l->threads, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

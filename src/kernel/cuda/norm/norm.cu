@@ -5,6 +5,7 @@
 #include "kernel/cuda/norm/group_norm_two_pass.cuh"
 #include "kernel/cuda/norm/l2_norm.cuh"
 #include "kernel/cuda/norm/norm.cuh"
+#include "kernel/cuda/norm/norm_row.cuh"
 #include "kernel/cuda/norm/norm_warp.cuh"
 #include "kernel/cuda/norm/softmax.cuh"
 

@@ -4,6 +4,9 @@
 
 #include "kernel/cuda/quantize/byte_result_params.h"
 
+// 16-byte vectors of a thread of kernels by row: rows of up to 1024 times as many.
+enum { CARNOT_CUDA_NORM_ROW_PIECES = 2 };
+
 // Groups of |size| elements; y = (x - mean) / sqrt(var + eps) * scale + bias. y is dense. Element i
 // of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i / spatial.
 typedef struct carnot_cuda_norm_params {
