@@ -7,6 +7,14 @@ static uint32_t index_in(const uint32_t* list, uint32_t count, uint32_t value) {
   return i;
 }
 
+// On the host or on the device; NULL before it is known.
+static const void* memory_of(const carnot_context* context, const carnot_plan_binding* b) {
+  const carnot_run_value* value = &context->values[b->value];
+  return context->plan->values[b->value].format.memory == CARNOT_MEMORY_DEVICE
+             ? value->device_data
+             : value->cell.tensor.data;
+}
+
 // The step that writes |output| reads |input| there, and its tactic takes both in one place.
 static bool is_updated(const carnot_context* context, uint32_t step, uint32_t input,
                        uint32_t output) {
@@ -28,7 +36,7 @@ static carnot_status* check_pair(const carnot_context* context, const carnot_pla
   size_t x_bytes, y_bytes;
   CARNOT_TRY(carnot_stored_bytes(from, x, &x_bytes));
   CARNOT_TRY(carnot_stored_bytes(to, y, &y_bytes));
-  const uintptr_t a = (uintptr_t)x->data, b = (uintptr_t)y->data;
+  const uintptr_t a = (uintptr_t)memory_of(context, in), b = (uintptr_t)memory_of(context, out);
   if (!x_bytes || !y_bytes || a + x_bytes <= b || b + y_bytes <= a) return NULL;
   if (from->last_step < to->first_step) return NULL;  // was read before
   if (a == b && x_bytes == y_bytes && from->last_step == to->first_step &&
@@ -46,9 +54,8 @@ static bool is_in_place(const carnot_context* context, uint32_t index) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   const carnot_plan_value* v = &context->plan->values[b->value];
   const carnot_run_value* value = &context->values[b->value];
-  return v->storage == CARNOT_STORAGE_BINDING && v->index == index &&
-         v->format.memory == CARNOT_MEMORY_HOST && value->known &&
-         value->cell.kind == CARNOT_VALUE_TENSOR && value->cell.tensor.data;
+  return v->storage == CARNOT_STORAGE_BINDING && v->index == index && value->known &&
+         value->cell.kind == CARNOT_VALUE_TENSOR && memory_of(context, b);
 }
 
 carnot_status* carnot_check_shared_buffers(const carnot_context* context) {

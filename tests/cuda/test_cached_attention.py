@@ -1,11 +1,14 @@
 """Attention of few queries over whole caches on a GPU, and caches that grow, against float64."""
 
+import ctypes
+import os
 import pathlib
 import sys
 
 import numpy as np
 import pytest
 from harness import Device
+from runtime import Context, Dims, Runtime
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from quantized_rule import RNG, Model
@@ -118,6 +121,115 @@ def test_group_query_attention(tmp_path: pathlib.Path, dtype: type, room: int, n
     seen = (np.arange(kept) <= at) & ((window < 0) | (np.arange(kept) > at - window))
     want = attention(q.reshape(batch, new, heads, size).swapaxes(1, 2), *present, seen)
     near(got[0], want.swapaxes(1, 2).reshape(batch, new, heads * size), dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize(("heads", "kv_heads"), [(3, 3), (4, 2), (6, 2), (16, 2), (7, 1)])
+@pytest.mark.parametrize(("queries", "keys", "size"), [(1, 1500, 128), (5, 700, 128), (1, 3000, 32), (2, 900, 8)])
+def test_tiles_and_shares(
+    tmp_path: pathlib.Path, dtype: type, heads: int, kv_heads: int, queries: int, keys: int, size: int
+) -> None:
+    """Heads that share keys fill tiles wholly or in part; the blocks of a tile share long caches."""
+    q = normal(dtype, 2, heads, queries, size)
+    k, v = (normal(dtype, 2, kv_heads, keys, size) for _ in range(2))
+    lengths = np.array([keys, keys // 3], np.int64)
+    m = Model(24)
+    names = [m.input("q", q), m.input("k", k), m.input("v", v), "", "", "", m.constant(lengths)]
+    y = m.node("Attention", *names, is_causal=1)
+    (got,), tactics = run(m, tmp_path, {y: dtype})
+    assert TACTIC in tactics, tactics
+    at = lengths[:, None] - queries + np.arange(queries)
+    near(got, attention(q, k, v, np.arange(keys) <= at[:, None, :, None]), dtype)
+
+
+def test_unseen_values_may_be_anything(tmp_path: pathlib.Path) -> None:
+    """Behind the length, and where a mask makes weights 0. The stand-in's kernel multiplies them by 0."""
+    if Device().is_stand_in:
+        pytest.skip("the kernel is not this one")
+    q, k, v = (normal(np.float32, 1, 2, rows, 32) for rows in (3, 700, 700))
+    v[:, :, 600:], v[:, :, :300] = np.nan, np.inf
+    mask = np.where(np.arange(700) < 300, np.finfo(np.float32).min, 0)[None].astype(np.float32)
+    m = Model(24)
+    lengths = m.constant(np.array([600], np.int64))
+    names = [m.input("q", q), m.input("k", k), m.input("v", v), m.constant(mask)]
+    y = m.node("Attention", *names, "", "", lengths)
+    (got,), tactics = run(m, tmp_path, {y: np.float32})
+    assert TACTIC in tactics, tactics
+    near(got, attention(q, k[:, :, 300:600], v[:, :, 300:600], np.ones((1, 1, 3, 300), bool)), np.float32)
+
+
+class Memory:
+    """Arrays in device memory, by the driver."""
+
+    def __init__(self) -> None:
+        self.driver = ctypes.CDLL(os.environ.get("CARNOT_CUDA_DRIVER", "libcuda.so.1"))
+        context = ctypes.c_void_p()
+        for name, *arguments in (
+            ("cuInit", 0),
+            ("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0),
+            ("cuCtxSetCurrent", context),
+        ):
+            self.call(name, *arguments)
+
+    def call(self, name: str, *arguments: object) -> None:
+        assert getattr(self.driver, name)(*arguments) == 0, name
+
+    def put(self, array: np.ndarray) -> ctypes.c_void_p:
+        at = ctypes.c_void_p()
+        self.call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(array.nbytes))
+        data = np.ascontiguousarray(array).ctypes.data_as(ctypes.c_void_p)
+        self.call("cuMemcpyHtoDAsync_v2", at, data, ctypes.c_size_t(array.nbytes), None)
+        return at
+
+    def get(self, at: ctypes.c_void_p, like: np.ndarray) -> np.ndarray:
+        out = np.empty_like(like)
+        self.call("cuMemcpyDtoHAsync_v2", out.ctypes.data_as(ctypes.c_void_p), at, ctypes.c_size_t(out.nbytes), None)
+        return out
+
+
+@pytest.mark.parametrize("way", ["one buffer", "two buffers", "overlap"])
+def test_a_cache_may_be_its_own_result(tmp_path: pathlib.Path, way: str) -> None:
+    """In device memory: at one address nothing is copied, at overlapping ones the run is refused."""
+    q, new, caches = normal(np.float32, 1, 4, 1, 32), normal(np.float32, 1, 2, 1, 32), normal(np.float32, 2, 1, 2, 64, 32)
+    m = Model(24)
+    written, lengths = m.constant(np.array([40], np.int64)), m.constant(np.array([41], np.int64))
+    names = [m.input(f"past_{i}", cache) for i, cache in enumerate(caches)]
+    fresh = m.input("new", new)
+    presents = [m.node("TensorScatter", name, fresh, written, axis=2) for name in names]
+    y = m.node("Attention", m.input("q", q), *presents, "", "", "", lengths)
+    (want, *kept), tactics = run(m, tmp_path, dict.fromkeys([y, *presents], np.float32))
+    assert tactics.count("cuda_tensor_scatter") == 2, tactics
+
+    library = pathlib.Path(Device().command[-1]).resolve().parents[1] / "lib"
+    runtime = Runtime(str(next(library.glob("libcarnot_runtime.so*"))))
+    memory, context = Memory(), Context(runtime, runtime.load(str(tmp_path / "m.plan")))
+
+    def bind(name: str, at: int, array: np.ndarray) -> None:
+        place = ctypes.c_void_p(at), ctypes.c_size_t(array.nbytes)
+        runtime.call("carnot_context_set_tensor_address", context.handle, name.encode(), *place)
+
+    for name, array in m.inputs.items():
+        dims = Dims(array.ndim, array.shape)
+        runtime.call("carnot_context_set_input_shape", context.handle, name.encode(), ctypes.byref(dims))
+    result = memory.put(want)
+    room = [memory.put(np.concatenate([cache, cache])) for cache in caches]
+    other = [memory.put(cache) for cache in caches]
+    bind("q", memory.put(q).value, q)
+    bind("new", memory.put(new).value, new)
+    bind(y, result.value, want)
+    offset = 256 if way == "overlap" else 0
+    outputs = [ctypes.c_void_p(at.value + offset) for at in (other if way == "two buffers" else room)]
+    for i, cache in enumerate(caches):
+        bind(f"past_{i}", room[i].value, cache)
+        bind(presents[i], outputs[i].value, cache)
+    if way == "overlap":
+        with pytest.raises(RuntimeError, match=f"output {presents[0]} .* shares memory with input past_0"):
+            runtime.call("carnot_context_run", context.handle)
+        return
+    runtime.call("carnot_context_run", context.handle)
+    np.testing.assert_array_equal(memory.get(result, want), want)
+    for at, cache in zip(outputs, kept):
+        np.testing.assert_array_equal(memory.get(at, cache), cache)
 
 
 def test_nan_stays(tmp_path: pathlib.Path) -> None:

@@ -154,7 +154,8 @@ carnot_status* carnot_cuda_generic_run(const carnot_step_view* step, void* state
   carnot_cuda_generic_io* io = (carnot_cuda_generic_io*)s->params;
   carnot_cuda_generic_bind(step, inputs, outputs, workspace, io);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  if (s->copied)
+  const bool copies = s->copied && outputs[0].data != inputs[0].data;
+  if (copies)
     CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),
                                                carnot_cuda_address(inputs[0].data), s->copied,
                                                carnot_cuda_stream_of(step)->handle));
@@ -165,7 +166,7 @@ carnot_status* carnot_cuda_generic_run(const carnot_step_view* step, void* state
   const int64_t threads = carnot_ceildiv(s->count, io->together);
   const int64_t blocks = s->blocks ? s->count : carnot_ceildiv(threads, CARNOT_CUDA_THREADS);
   const int64_t grid[3] = {blocks, 1, 1};
-  return (s->copied || s->cleared ? carnot_cuda_launch_after : carnot_cuda_launch)(
+  return (copies || s->cleared ? carnot_cuda_launch_after : carnot_cuda_launch)(
       step, s->function, grid, CARNOT_CUDA_THREADS, s->params);
 }
 

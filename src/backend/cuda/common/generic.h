@@ -16,7 +16,8 @@ typedef struct carnot_cuda_generic_state {
   CUfunction function;
   int64_t count;
   bool blocks;                    // one block an item
-  size_t copied;                  // bytes of input 0 that the output begins with
+  size_t copied;                  // bytes of input 0 that the output begins with, copied unless
+                                  // both have the same address
   size_t cleared;                 // bytes of the output that are zero before
   _Alignas(8) char params[1024];  // begins with a carnot_cuda_generic_io
 } carnot_cuda_generic_state;

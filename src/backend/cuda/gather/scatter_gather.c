@@ -157,6 +157,15 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
 CARNOT_CUDA_GENERIC_OP_TACTIC(gather_elements, "cuda_gather_elements", GATHER_ELEMENTS);
 CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_elements, "cuda_scatter_elements", SCATTER_ELEMENTS);
 CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_nd, "cuda_scatter_nd", SCATTER_ND);
-// Input 3 is the least length of the result.
-CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(tensor_scatter, "cuda_tensor_scatter", TENSOR_SCATTER,
-                                   /*host=*/1u << 3);
+// A cache that keeps its size may be its own result.
+static bool tensor_scatter_may_share(const carnot_step_view* step, uint32_t input,
+                                     uint32_t output) {
+  (void)step;
+  return input == 0 && output == 0;
+}
+const carnot_tactic carnot_cuda_tensor_scatter = {
+    CARNOT_CUDA_GENERIC_FIELDS("cuda_tensor_scatter", CARNOT_OP_TENSOR_SCATTER,
+                               tensor_scatter_shape),
+    .reject = carnot_cuda_generic_op_reject, .may_share = tensor_scatter_may_share,
+    // Input 3 is the least length of the result.
+    .config = &(const carnot_cuda_generic_config){.host_inputs = 1u << 3}};
