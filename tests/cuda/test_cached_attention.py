@@ -190,7 +190,8 @@ class Memory:
 @pytest.mark.parametrize("way", ["one buffer", "two buffers", "overlap"])
 def test_a_cache_may_be_its_own_result(tmp_path: pathlib.Path, way: str) -> None:
     """In device memory: at one address nothing is copied, at overlapping ones the run is refused."""
-    q, new, caches = normal(np.float32, 1, 4, 1, 32), normal(np.float32, 1, 2, 1, 32), normal(np.float32, 2, 1, 2, 64, 32)
+    q, new = normal(np.float32, 1, 4, 1, 32), normal(np.float32, 1, 2, 1, 32)
+    caches = normal(np.float32, 2, 1, 2, 64, 32)
     m = Model(24)
     written, lengths = m.constant(np.array([40], np.int64)), m.constant(np.array([41], np.int64))
     names = [m.input(f"past_{i}", cache) for i, cache in enumerate(caches)]

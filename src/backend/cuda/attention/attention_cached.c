@@ -70,7 +70,7 @@ static size_t choose_tile(const carnot_cuda_attention_generic_params* p, int64_t
   size_t at = 0;
   while (at + 1 < sizeof(kTiles) / sizeof(kTiles[0]) && kTiles[at].rows < rows &&
          kTiles[at + 1].rows <= lanes_of(p, bytes) &&
-         CARNOT_CUDA_ATTENTION_CACHED_PARTS(kTiles[at + 1].rows, bytes) <= most_bytes)
+         CARNOT_CUDA_ATTENTION_CACHED_PARTS(kTiles[at + 1].rows, p->value_size) <= most_bytes)
     at++;
   return at;
 }
@@ -117,7 +117,7 @@ static carnot_status* cached_shape(const carnot_step_view* step, const carnot_op
   s->blocks = heads * all.tiles * all.splits;
   s->shared_bytes = (size_t)carnot_max_i64((int64_t)CARNOT_CUDA_ATTENTION_CACHED_STAGE *
                                                CARNOT_CUDA_ATTENTION_CACHED_STAGES(cuda->major),
-                                           CARNOT_CUDA_ATTENTION_CACHED_PARTS(rows, bytes));
+                                           CARNOT_CUDA_ATTENTION_CACHED_PARTS(rows, p->value_size));
   CARNOT_TRY(carnot_cuda_kernel_for(cuda, kMerge, dtype, &s->merge));
   CARNOT_TRY(carnot_cuda_kernel_for(cuda, kTiles[tile].kernels, dtype, &s->generic.function));
   return carnot_cuda_allow_shared(cuda, s->generic.function);

@@ -61,6 +61,7 @@ struct attention_cached {
     VECTOR = 16 / (int)sizeof(T),
     AHEAD = CARNOT_CUDA_ATTENTION_CACHED_AHEAD,
     THREADS = CARNOT_CUDA_THREADS,
+    WARPS = THREADS / 32,
     STAGES = CARNOT_CUDA_ATTENTION_CACHED_STAGES(__CUDA_ARCH__ / 100)
   };
   // A query row of the tile: its row of the queries and of the result, where its mask begins, and
@@ -164,12 +165,18 @@ struct attention_cached {
   DEVICE_ONLY f32 of_row(f32 x, int r) const {
     return __shfl_sync(~0u, x, (threadIdx.x % 32 - lane) + r * twins);
   }
-  DEVICE_ONLY f32 masked(f32 s, const query_row& row, int j) const {
+  template <class C>
+  DEVICE_ONLY f32 over_groups(f32 x) const {
+    for (int step = 16; step >= lanes; step /= 2) x = C::of(x, __shfl_xor_sync(~0u, x, step));
+    return x;
+  }
+  DEVICE_ONLY f32 score_of(f32 s, const query_row& row, int j) const {
     if (p.softcap > 0) s = (f32)p.softcap * tanhf(s / (f32)p.softcap);
     return p.io.in[3] ? s + mask_at(p.io.in_type[3], p.io.in[3], row.mask + j) : s;
   }
   DEVICE_ONLY void run() {
     __shared__ query_row rows[ROWS];
+    __shared__ f32 tops[WARPS][ROWS], sums[WARPS][ROWS];
     if (threadIdx.x < ROWS) rows[threadIdx.x] = row_of(threadIdx.x);
     __syncthreads();
     const query_row row = rows[mine];
@@ -186,7 +193,6 @@ struct attention_cached {
         const T* x = (const T*)p.io.in[0] + rows[r].place * p.size + lane * VECTOR;
         q[r][e] = has_key() ? load(x[e]) * (f32)p.scale : 0;
       }
-    const bool masks = p.softcap > 0 || p.io.in[3];
     int stage = 0;
     for (int at = first; at < last; at += step) {
       fetch(at + (STAGES - 1) * step, stage ? stage - 1 : STAGES - 1);
@@ -200,14 +206,10 @@ struct attention_cached {
         for (int e = 0; e < VECTOR; e++)
 #pragma unroll
           for (int r = 0; r < ROWS; r++) s[r] = fmaf(q[r][e], k[e], s[r]);
-        w[n] = sum_of_lanes(s);
-      }
-#pragma unroll
-      for (int n = 0; n < AHEAD; n++) {
         const int j = at + n * groups + group;
-        const bool seen = j >= row.begin && j < lo(row.end, last);
-        if (masks && seen) w[n] = masked(w[n], row, j);
-        w[n] = seen ? w[n] : limits_of<f32>::low();
+        w[n] = sum_of_lanes(s);
+        w[n] = j >= row.begin && j < lo(row.end, last) ? score_of(w[n], row, j)
+                                                       : limits_of<f32>::low();
         now = hi(now, w[n]);
       }
       const f32 shrink = weight_of(top, now);
@@ -235,36 +237,41 @@ struct attention_cached {
       }
       stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
-    finish(y, top, sum, rows);
+    finish(y, top, sum, rows, tops, sums);
   }
-  // Combines the groups of the block in their order, by way of the ring's memory.
-  DEVICE_ONLY void finish(const f32 (&y)[ROWS][VECTOR], f32 top, f32 sum,
-                          const query_row* rows) const {
-    f32 *parts = (f32*)(ring - threadIdx.x),      // [groups, ROWS, size]
-        *tops = parts + THREADS * VECTOR * ROWS,  // [groups, ROWS]
-            *sums = tops + THREADS;
-    const int size = (int)p.value_size;
+  // Combines the groups of the block, by way of the ring's memory.
+  DEVICE_ONLY void finish(const f32 (&y)[ROWS][VECTOR], f32 top, f32 sum, const query_row* rows,
+                          f32 (&tops)[WARPS][ROWS], f32 (&sums)[WARPS][ROWS]) const {
+    const int warp = threadIdx.x / 32, size = (int)p.value_size;
+    const bool is_first = threadIdx.x % 32 < lanes;  // of the warp's groups
+    f32* parts = (f32*)(ring - threadIdx.x);         // [WARPS, ROWS, size]
+    f32 whole = over_groups<max_of<f32>>(top);
+    if (is_first) tops[warp][mine] = whole;
     wait_for_copies<0>();
     __syncthreads();
-    if (lane % twins == 0) tops[group * ROWS + mine] = top, sums[group * ROWS + mine] = sum;
+    for (int w = 0; w < WARPS; w++) whole = hi(whole, tops[w][mine]);
+    const f32 factor = weight_of(top, whole);
+    sum = over_groups<add_of<f32>>(sum * factor);
+    if (is_first) sums[warp][mine] = sum;
 #pragma unroll
-    for (int r = 0; r < ROWS && has_value(); r++)
+    for (int r = 0; r < ROWS; r++) {
+      const f32 f = of_row(factor, r);
 #pragma unroll
-      for (int e = 0; e < VECTOR; e++)
-        parts[(group * ROWS + r) * size + lane * VECTOR + e] = y[r][e];
+      for (int e = 0; e < VECTOR; e++) {
+        const f32 v = over_groups<add_of<f32>>(weighted(f, y[r][e]));
+        if (is_first && has_value()) parts[(warp * ROWS + r) * size + lane * VECTOR + e] = v;
+      }
+    }
     __syncthreads();
     const int count = lo((int)ROWS, (int)(p.q_heads / p.kv_heads * p.queries) - tile * ROWS) * size;
     for (int n = threadIdx.x; n < count; n += THREADS) {
       const int r = n / size, e = n - r * size;
       f32 v = 0;
       sum = 0, top = limits_of<f32>::low();
-#pragma unroll 8
-      for (int g = 0; g < groups; g++) top = hi(top, tops[g * ROWS + r]);
-#pragma unroll 8
-      for (int g = 0; g < groups; g++) {
-        const f32 w = weight_of(tops[g * ROWS + r], top);
-        v += weighted(w, parts[g * ROWS * size + n]);
-        sum = fmaf(w, sums[g * ROWS + r], sum);
+#pragma unroll
+      for (int w = 0; w < WARPS; w++) {
+        v += parts[w * ROWS * size + n];
+        sum += sums[w][r], top = hi(top, tops[w][r]);
       }
       write(rows[r].place, e, v, top, sum);
     }

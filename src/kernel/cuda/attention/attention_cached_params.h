@@ -14,10 +14,9 @@ enum {
 // Stages of the pipeline; copies are not asynchronous below sm_80.
 #define CARNOT_CUDA_ATTENTION_CACHED_STAGES(major) ((major) >= 8 ? 3 : 1)
 
-// Bytes of shared memory that the float32 results of all threads take at the end: values, a
-// maximum and a sum.
-#define CARNOT_CUDA_ATTENTION_CACHED_PARTS(rows, element_bytes) \
-  (CARNOT_CUDA_THREADS * ((rows) * (16 / (int)(element_bytes)) + 2) * 4)
+// Bytes of shared memory that the float32 results of a tile take at the end, of each warp.
+#define CARNOT_CUDA_ATTENTION_CACHED_PARTS(rows, value_size) \
+  (CARNOT_CUDA_THREADS / 32 * (rows) * (value_size)*4)
 // Blocks of a multiprocessor: two where the registers allow it.
 #define CARNOT_CUDA_ATTENTION_CACHED_RESIDENT(rows, element_bytes) \
   ((rows)*16 / (element_bytes) > 32 ? 1 : 2)
