@@ -146,12 +146,14 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
       .circular = carnot_attr_is(carnot_op_get(carnot_cuda_node_of(step)->op),
                                  &carnot_cuda_node_of(step)->attrs, "mode", "circular")};
   p.io.bytes = carnot_cuda_bytes(x);
+  p.chunk = p.inner * p.io.bytes % 16 == 0 ? 16 / p.io.bytes : 1;
+  p.inner /= p.chunk;
   if (p.before < p.size)
     return carnot_cuda_generic_shape(step, inputs, outputs,
                                      CARNOT_CUDA_KERNEL_generic_tensor_scatter_longer,
-                                     carnot_cuda_count(y), &p, sizeof(p), state);
+                                     carnot_cuda_count(y) / p.chunk, &p, sizeof(p), state);
   return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_tensor_scatter,
-                      carnot_cuda_count(u), &p, sizeof(p), state);
+                      carnot_cuda_count(u) / p.chunk, &p, sizeof(p), state);
 }
 
 CARNOT_CUDA_GENERIC_OP_TACTIC(gather_elements, "cuda_gather_elements", GATHER_ELEMENTS);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernel/cuda/common/generic.cuh"
+#include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/gather/scatter_gather_params.h"
 
 DEVICE i64 index_at(const carnot_cuda_generic_io& io, int input, i64 i, i64 size) {
@@ -88,28 +89,41 @@ DEVICE void scatter_nd(const carnot_cuda_scatter_nd_params& p, i64 i) {
   }
 }
 
+// a / b, of numbers that are not negative: in 32 bits where both fit.
+DEVICE i64 quotient(i64 a, i64 b) {
+  return ((u64)(a | b) >> 32) == 0 ? (i64)((u32)a / (u32)b) : a / b;
+}
+// Chunk |to| of the result from chunk |from| of input |input|, or zeros where that is negative.
+DEVICE void move_chunk(const carnot_cuda_tensor_scatter_params& p, i64 to, int input, i64 from) {
+  if (p.chunk > 1 && ((u64)p.io.out[0] | (u64)p.io.in[input]) % 16 == 0) {
+    ((half8*)p.io.out[0])[to] = from < 0 ? half8{} : ((const half8*)p.io.in[input])[from];
+    return;
+  }
+  for (int e = 0; e < p.chunk; e++)
+    if (from < 0)
+      clear(p.io.bytes, p.io.out[0], to * p.chunk + e);
+    else
+      move(p.io.bytes, p.io.out[0], to * p.chunk + e, p.io.in[input], from * p.chunk + e);
+}
 // Where updates of slice |o| begin.
 DEVICE i64 written_from(const carnot_cuda_tensor_scatter_params& p, i64 o) {
-  i64 start = p.io.in[2] ? whole_of(p.io.in_type[2], p.io.in[2], o / p.per_sample) : 0;
+  i64 start = p.io.in[2] ? whole_of(p.io.in_type[2], p.io.in[2], quotient(o, p.per_sample)) : 0;
   return p.circular ? (start % p.size + p.size) % p.size : start;
 }
 // Updates, into a copy of the cache.
 DEVICE void tensor_scatter(const carnot_cuda_tensor_scatter_params& p, i64 i) {
-  i64 n = i % p.inner, s = i / p.inner % p.steps, o = i / p.inner / p.steps;
-  i64 start = written_from(p, o);
+  i64 row = quotient(i, p.inner), n = i - row * p.inner, o = quotient(row, p.steps);
+  i64 start = written_from(p, o), s = row - o * p.steps;
   i64 at = p.circular ? (start + s) % p.size : start + s;
-  if (at >= 0 && at < p.size)
-    move(p.io.bytes, p.io.out[0], (o * p.size + at) * p.inner + n, p.io.in[1], i);
+  if (at >= 0 && at < p.size) move_chunk(p, (o * p.size + at) * p.inner + n, 1, i);
 }
 // The result where it is longer than the cache: updates, the cache, zeros.
 DEVICE void tensor_scatter_longer(const carnot_cuda_tensor_scatter_params& p, i64 i) {
-  i64 n = i % p.inner, at = i / p.inner % p.size, o = i / p.inner / p.size;
-  i64 s = at - written_from(p, o);
+  i64 row = quotient(i, p.inner), n = i - row * p.inner, o = quotient(row, p.size);
+  i64 at = row - o * p.size, s = at - written_from(p, o);
   if (p.circular && s < 0) s += p.size;
   if (s >= 0 && s < p.steps)
-    move(p.io.bytes, p.io.out[0], i, p.io.in[1], (o * p.steps + s) * p.inner + n);
-  else if (at < p.before)
-    move(p.io.bytes, p.io.out[0], i, p.io.in[0], (o * p.before + at) * p.inner + n);
+    move_chunk(p, i, 1, (o * p.steps + s) * p.inner + n);
   else
-    clear(p.io.bytes, p.io.out[0], i);
+    move_chunk(p, i, 0, at < p.before ? (o * p.before + at) * p.inner + n : -1);
 }

@@ -27,11 +27,11 @@ typedef struct carnot_cuda_scatter_nd_params {
 } carnot_cuda_scatter_nd_params;
 
 // A cache [.., before, inner] becomes [.., size, inner] and takes |steps| of updates at the index
-// of each sample of |per_sample|.
+// of each sample of |per_sample|. |inner| counts chunks of |chunk| elements: 16 bytes, or 1.
 typedef struct carnot_cuda_tensor_scatter_params {
   carnot_cuda_generic_io io;
   long long size, before, steps, inner, per_sample;
-  int circular;
+  int circular, chunk;
 } carnot_cuda_tensor_scatter_params;
 
 #endif  // CARNOT_KERNEL_CUDA_GATHER_SCATTER_GATHER_PARAMS_H_
