@@ -126,6 +126,50 @@ def test_group_query_attention(
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize("room", [0, 9])
+def test_caches_of_integers(tmp_path: pathlib.Path, dtype: type, by_channel: bool, room: int) -> None:
+    """Written as round(k / scale), attended as cache * scale, by programs that the stand-in does not run."""
+    if Device().is_stand_in:
+        pytest.skip("programs are not run")
+    heads, kv_heads, size, past, new = 4, 2, 32, 40, 3
+    dims = (1, kv_heads, 1, size) if by_channel else (1,)
+    scales = [(0.01 + 0.02 * RNG.random(dims)).astype(np.float32) for _ in range(2)]
+    caches = [RNG.integers(-128, 128, (1, kv_heads, past + room, size)).astype(np.int8) for _ in range(2)]
+    q = normal(dtype, 1, new, heads * size)
+    fresh = [normal(dtype, 1, new, kv_heads * size) for _ in range(2)]
+    m = Model()
+    names = [m.input("q", q), m.input("k", fresh[0]), m.input("v", fresh[1])]
+    names += [m.input("past_k", caches[0]), m.input("past_v", caches[1])]
+    names += [m.constant(np.array([past + new - 1], np.int32)), m.constant(np.array(past + new, np.int32))]
+    names += ["", "", "", "", "", m.constant(scales[0]), m.constant(scales[1])]
+    kind = "PER_CHANNEL" if by_channel else "PER_TENSOR"
+    attributes = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": 8}
+    results = m.node(
+        "GroupQueryAttention",
+        *names,
+        domain="com.microsoft",
+        outputs=3,
+        num_heads=heads,
+        kv_num_heads=kv_heads,
+        **attributes,
+    )
+    (got, *presents), tactics = run(m, tmp_path, dict(zip(results, (dtype, np.int8, np.int8))))
+    assert TACTIC in tactics, tactics
+    whole = []
+    for cache, update, scale, present in zip(caches, fresh, scales, presents):
+        want = np.zeros((1, kv_heads, past + max(room, new), size), np.int8)
+        want[:, :, : past + room] = cache
+        rows = update.astype(np.float32).reshape(1, new, kv_heads, size).swapaxes(1, 2)
+        want[:, :, past : past + new] = np.clip(np.rint(rows / scale), -128, 127)
+        np.testing.assert_array_equal(present, want)
+        whole.append((want * scale).astype(dtype))
+    seen = (np.arange(whole[0].shape[2]) <= past + np.arange(new)[:, None])[None, None]
+    want = attention(q.reshape(1, new, heads, size).swapaxes(1, 2), *whole, seen)
+    near(got, want.swapaxes(1, 2).reshape(1, new, heads * size), dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
 @pytest.mark.parametrize(("heads", "kv_heads"), [(3, 3), (4, 2), (6, 2), (16, 2), (7, 1)])
 @pytest.mark.parametrize(("queries", "keys", "size"), [(1, 1500, 128), (5, 700, 128), (1, 3000, 32), (2, 900, 8)])
 def test_tiles_and_shares(

@@ -175,3 +175,84 @@ def test_positions_beyond_the_tables_are_refused(tmp_path):
     feeds["position_ids"][:] = SIZE.positions
     with pytest.raises(carnot.CarnotError, match=r"position 96 is outside \[0, 96\)"):
         carnot.load(str(file))(**feeds)
+
+
+def quantized_query(path, new=1, capacity=12, cache=TensorProto.INT8, scales=(1,), dtype=TensorProto.FLOAT, **attributes):
+    """GroupQueryAttention of 4 heads over 2 of 16 with a cache of integers or FP8."""
+    types = {name: (dtype, [1, new, 16 * heads]) for name, heads in (("q", 4), ("k", 2), ("v", 2))}
+    types |= {name: (cache, [1, 2, capacity, 16]) for name in ("past_k", "past_v")}
+    types |= {name: (TensorProto.INT32, [1]) for name in ("seqlens", "total")}
+    types |= {name: (TensorProto.FLOAT, list(scales)) for name in ("k_scale", "v_scale")}
+    names = ["q", "k", "v", "past_k", "past_v", "seqlens", "total", "", "", "", "", "", "k_scale", "v_scale"]
+    kind = "PER_TENSOR" if scales == (1,) else "PER_CHANNEL"
+    attributes = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": 8} | attributes
+    node = helper.make_node("GroupQueryAttention", names, ["y", "new_k", "new_v"], "gqa", domain="com.microsoft", num_heads=4,
+                            kv_num_heads=2, **attributes)
+    values = [helper.make_tensor_value_info(name, *of) for name, of in types.items()]
+    results = [helper.make_tensor_value_info(name, of, None) for name, of in (("y", dtype), ("new_k", cache), ("new_v", cache))]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(helper.make_graph([node], "gqa", values, results), opset_imports=opsets, ir_version=10), str(path))
+    return str(path)
+
+
+@pytest.mark.parametrize("new, past, capacity", [(1, 7, 12), (5, 0, 12), (3, 4, 12), (3, 4, 4)])
+@pytest.mark.parametrize("scales", [(1,), (1, 2, 1, 16), (32,)])
+def test_caches_of_integers(new, past, capacity, scales, tmp_path):
+    file, random = quantized_query(tmp_path / "gqa.onnx", new, capacity, scales=scales), np.random.default_rng(3)
+    feeds = {name: random.standard_normal((1, new, 16 * heads), np.float32) for name, heads in (("q", 4), ("k", 2), ("v", 2))}
+    feeds |= {name: random.integers(-128, 128, (1, 2, capacity, 16)).astype(np.int8) for name in ("past_k", "past_v")}
+    feeds |= {name: (0.01 + 0.02 * random.random(scales)).astype(np.float32) for name in ("k_scale", "v_scale")}
+    feeds |= {"seqlens": np.array([past + new - 1], np.int32), "total": np.array([past + new], np.int32)}
+    want, *presents = session(file).run(None, feeds)
+    got = carnot.load(carnot.build(file, backend="cpu"))(**feeds)
+    np.testing.assert_allclose(got["y"], want, atol=1e-5)
+    for name, present in zip(("new_k", "new_v"), presents):
+        np.testing.assert_array_equal(np.asarray(got[name])[:, :, : past + new], present[:, :, : past + new])
+
+
+def test_caches_of_fp8(tmp_path):
+    """They saturate; the model shows them as float32."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    new, past, capacity, fp8 = 3, 4, 12, TensorProto.FLOAT8E4M3FN
+    model = onnx.load(quantized_query(tmp_path / "gqa.onnx", new, capacity, cache=fp8))
+    graph = model.graph
+    for node, name, to in [(helper.make_node("Cast", [f"{x}_float"], [x], to=fp8), x, graph.input) for x in ("past_k", "past_v")] + [
+        (helper.make_node("Cast", [x], [f"{x}_float"], to=TensorProto.FLOAT), x, graph.output) for x in ("new_k", "new_v")
+    ]:
+        value = next(v for v in to if v.name == name)
+        value.name, value.type.tensor_type.elem_type = f"{name}_float", TensorProto.FLOAT
+        graph.node.insert(0 if to is graph.input else len(graph.node), node)
+    onnx.save(model, str(tmp_path / "casts.onnx"))
+    random = np.random.default_rng(3)
+    rounded = lambda x: np.clip(x, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)  # noqa: E731
+    feeds = {name: random.standard_normal((1, new, 16 * heads), np.float32) for name, heads in (("q", 4), ("k", 2), ("v", 2))}
+    caches = [rounded(random.standard_normal((1, 2, capacity, 16), np.float32)) for _ in range(2)]
+    feeds |= {"past_k_float": caches[0], "past_v_float": caches[1]}
+    scales = {"k_scale": np.array([0.004], np.float32), "v_scale": np.array([0.5], np.float32)}
+    feeds |= scales | {"seqlens": np.array([past + new - 1], np.int32), "total": np.array([past + new], np.int32)}
+    got = carnot.load(carnot.build(str(tmp_path / "casts.onnx"), backend="cpu"))(**feeds)
+    whole = []
+    for cache, name in zip(caches, "kv"):
+        rows = feeds[name].reshape(1, new, 2, 16).swapaxes(1, 2)
+        cache[:, :, past : past + new] = rounded(rows / scales[f"{name}_scale"])
+        np.testing.assert_array_equal(got[f"new_{name}_float"], cache)
+        whole.append(np.repeat(cache * scales[f"{name}_scale"], 2, 1).astype(np.float64))
+    scores = feeds["q"].reshape(1, new, 4, 16).swapaxes(1, 2) @ whole[0].swapaxes(2, 3) / 4
+    weights = np.exp(np.where(np.arange(capacity) <= past + np.arange(new)[:, None], scores, -np.inf))
+    want = weights @ whole[1] / weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(got["y"], want.swapaxes(1, 2).reshape(1, new, 64), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"kv_cache_bit_width": 4}, "attribute kv_cache_bit_width is 4; only 8 is supported where k_quant_type is PER_TENSOR"),
+        ({"v_quant_type": "NONE"}, "attribute v_quant_type is NONE, and input v_scale is given"),
+        ({"k_quant_type": "PER_TOKEN"}, "attribute k_quant_type is PER_TOKEN; NONE, PER_TENSOR and PER_CHANNEL are supported"),
+        ({"cache": TensorProto.UINT8}, "past_key is uint8; int8 and float8e4m3fn are supported with scales"),
+        ({"sliding_window_cache": 1}, "attribute sliding_window_cache is 1; only 0 is supported"),
+    ],
+)
+def test_other_quantized_caches_are_refused(options, message, tmp_path):
+    with pytest.raises(carnot.CarnotError, match=message):
+        carnot.build(quantized_query(tmp_path / "gqa.onnx", **options), backend="cpu")

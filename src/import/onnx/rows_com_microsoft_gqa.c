@@ -2,6 +2,8 @@
 // lengths. Of batch b with |new| tokens, past[b] = max(0, seqlens_k[b] + 1 - new) come before.
 //   q, k = rotary(q, k at past[b] + s);  present = past_key with k written from past[b] on, at
 //   least total_sequence_length long;  y = attention(q, present, lengths past[b] + new, causal)
+// Caches may be quantized, with a scale or one for each channel: int8(round(k / scale)), or
+// float8e4m3fn(k / scale), is written, and present * scale attended.
 #include "import/onnx/importer.h"
 
 typedef struct group_query {
@@ -11,12 +13,21 @@ typedef struct group_query {
   carnot_value* length;           // [1] int64: S
 } group_query;
 
+// A cache: [1,1,1,1] or [1,kv_heads,1,size] of scales, NULL where it is not quantized.
+typedef struct cache_names {
+  const char *past, *scale, *type;
+  int past_input, scale_input;
+} cache_names;
+static const cache_names kKeys = {"past_key", "k_scale", "k_quant_type", 3, 12},
+                         kValues = {"past_value", "v_scale", "v_quant_type", 4, 13};
+
 static void refuse_options(onnx_import* n) {
   static const struct {
     int input;
     const char* name;
-  } kInputs[] = {{11, "head_sink"}, {12, "k_scale"}, {13, "v_scale"}};
-  static const char* const kAttrs[] = {"smooth_softmax", "qk_output", "kv_cache_bit_width"};
+  } kInputs[] = {
+      {11, "head_sink"}, {14, "q_norm_weight"}, {15, "k_norm_weight"}, {16, "query_seqlens"}};
+  static const char* const kAttrs[] = {"smooth_softmax", "qk_output", "sliding_window_cache"};
   for (size_t i = 0; i < sizeof(kInputs) / sizeof(kInputs[0]); i++)
     if (onnx_in(n, kInputs[i].input))
       ONNX_FAIL(n, UNSUPPORTED, "input %s is not supported", kInputs[i].name);
@@ -129,23 +140,76 @@ static carnot_value* to_heads(onnx_import* n, carnot_value* x, int64_t heads) {
   return import_transpose(&n->node, import_reshape_to(&n->node, x, dims, 4), perm, 4);
 }
 
-// The new keys or values behind those of |cache|; without one they are all there is.
-static carnot_value* cached(onnx_import* n, const group_query* g, carnot_value* cache,
-                            carnot_value* x) {
-  x = to_heads(n, x, g->kv_heads);
-  if (!cache || n->node.status) return x;
+static carnot_value* read_scale(onnx_import* n, const group_query* g, const cache_names* names) {
+  const carnot_strview type = onnx_attr_text(n, names->type, "NONE");
+  const bool is_none = carnot_view_is(type, "NONE"), by_tensor = carnot_view_is(type, "PER_TENSOR");
+  const int64_t bits = onnx_attr_int(n, "kv_cache_bit_width", 0);
+  carnot_value* scale = onnx_in(n, names->scale_input);
+  if (!is_none && !by_tensor && !carnot_view_is(type, "PER_CHANNEL"))
+    ONNX_FAIL(n, UNSUPPORTED,
+              "attribute %s is " CARNOT_VIEW_FMT "; NONE, PER_TENSOR and PER_CHANNEL are supported",
+              names->type, CARNOT_VIEW_ARG(type));
+  else if (is_none != !scale)
+    ONNX_FAIL(n, INVALID_MODEL, "attribute %s is " CARNOT_VIEW_FMT ", and input %s is %s",
+              names->type, CARNOT_VIEW_ARG(type), names->scale, scale ? "given" : "absent");
+  else if (bits != (is_none ? 0 : 8))
+    ONNX_FAIL(
+        n, UNSUPPORTED,
+        "attribute kv_cache_bit_width is %lld; only %d is supported where %s is " CARNOT_VIEW_FMT
+        "",
+        (long long)bits, is_none ? 0 : 8, names->type, CARNOT_VIEW_ARG(type));
+  if (!scale || n->node.status) return NULL;
+  const int64_t dims[4] = {1, by_tensor ? 1 : g->kv_heads, 1, by_tensor ? 1 : -1};
+  return import_reshape_to(&n->node, import_cast(&n->node, scale, CARNOT_DTYPE_F32), dims, 4);
+}
+
+static carnot_value* quantized(onnx_import* n, carnot_value* x, carnot_value* scale,
+                               carnot_dtype dtype) {
+  x = import_binary(&n->node, CARNOT_FN_DIV, import_cast(&n->node, x, CARNOT_DTYPE_F32), scale);
+  if (dtype == CARNOT_DTYPE_I8)
+    x = import_unary_with(&n->node, CARNOT_FN_CLAMP, import_unary(&n->node, CARNOT_FN_ROUND, x),
+                          -128, 127);
+  return import_cast(&n->node, x, dtype);
+}
+
+static void check_cache(onnx_import* n, const group_query* g, const carnot_value* cache,
+                        const carnot_value* scale, const char* name) {
+  const carnot_dtype dtype = cache->type.dtype;
   if (import_rank(&n->node, cache) != 4 ||
       (import_dim(cache, 1) >= 0 && import_dim(cache, 1) != g->kv_heads))
     ONNX_FAIL(n, INVALID_MODEL,
               "a cache of %d dimensions with %lld heads; 4 dimensions and %lld heads are required",
               import_rank(&n->node, cache), (long long)import_dim(cache, 1),
               (long long)g->kv_heads);
+  else if (scale && dtype != CARNOT_DTYPE_I8 && dtype != CARNOT_DTYPE_F8E4M3FN)
+    ONNX_FAIL(n, UNSUPPORTED, "%s is %s; int8 and float8e4m3fn are supported with scales", name,
+              carnot_dtype_name(dtype));
+}
+
+// The new keys or values behind those of the cache; without one they are all there is.
+// |out_present|: as stored; returns them as they are attended.
+static carnot_value* cached(onnx_import* n, const group_query* g, const cache_names* names,
+                            carnot_value* x, carnot_value** out_present) {
+  carnot_value *cache = onnx_in(n, names->past_input), *scale = read_scale(n, g, names);
+  x = to_heads(n, x, g->kv_heads);
+  *out_present = x;
+  if (scale && !cache)
+    ONNX_FAIL(n, UNSUPPORTED, "input %s without %s is not supported", names->scale, names->past);
+  if (!cache || n->node.status) return x;
+  check_cache(n, g, cache, scale, names->past);
+  if (n->node.status) return NULL;
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->node.arena, "axis", 2);
   const int64_t flat = -1;
   carnot_value* total = import_cast(
       &n->node, import_reshape_to(&n->node, onnx_need(n, 6), &flat, 1), CARNOT_DTYPE_I64);
-  return import_op(&n->node, CARNOT_OP_TENSOR_SCATTER, &attrs, 4, cache, x, g->past, total);
+  carnot_value* fresh = scale ? quantized(n, x, scale, cache->type.dtype) : x;
+  *out_present =
+      import_op(&n->node, CARNOT_OP_TENSOR_SCATTER, &attrs, 4, cache, fresh, g->past, total);
+  if (!scale) return *out_present;
+  carnot_value* whole = import_binary(&n->node, CARNOT_FN_MUL,
+                                      import_cast(&n->node, *out_present, CARNOT_DTYPE_F32), scale);
+  return import_cast(&n->node, whole, onnx_need(n, 0)->type.dtype);
 }
 
 static void handle_group_query(onnx_import* n) {
@@ -162,7 +226,10 @@ static void handle_group_query(onnx_import* n) {
     g.q = rotated(n, &g, g.q, g.heads, positions);
     g.k = rotated(n, &g, g.k, g.kv_heads, positions);
   }
-  g.k = cached(n, &g, onnx_in(n, 3), g.k), g.v = cached(n, &g, onnx_in(n, 4), g.v);
+  carnot_value* present[2];
+  g.k = cached(n, &g, &kKeys, g.k, &present[0]);
+  g.v = cached(n, &g, &kValues, g.v, &present[1]);
+  if (n->node.status) return;
   carnot_attrs attrs = {0};
   double scale = onnx_attr_float(n, "scale", 0), softcap = onnx_attr_float(n, "softcap", 0);
   int64_t window = onnx_attr_int(n, "local_window_size", -1);
@@ -176,8 +243,8 @@ static void handle_group_query(onnx_import* n) {
   carnot_value* y = NULL;
   import_emit(&n->node, CARNOT_OP_ATTENTION, &attrs, inputs, 7, &y, 1);
   n->outputs[0] = import_reshape_to(&n->node, import_transpose(&n->node, y, kBack, 4), kFlat, 3);
-  if (n->output_count > 1) n->outputs[1] = g.k;
-  if (n->output_count > 2) n->outputs[2] = g.v;
+  if (n->output_count > 1) n->outputs[1] = present[0];
+  if (n->output_count > 2) n->outputs[2] = present[1];
 }
 
 static const onnx_row kRows[] = {
