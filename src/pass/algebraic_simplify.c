@@ -1,6 +1,6 @@
 // Algebraic simplification: removes operators whose result equals their first input, merges a
-// transpose of a transpose and a reshape of a view.
-#include "pass/pass.h"
+// transpose of a transpose and a reshape of a view, and squeezes where a gather takes all there is.
+#include "pass/emit.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
   return a->type.dtype == b->type.dtype && carnot_same_dims(&a->type, &b->type);
@@ -131,12 +131,27 @@ static carnot_status* join_views(carnot_node* node) {
   return carnot_node_infer(node);
 }
 
+// The only element of an axis: gather(x, 0) = squeeze(x).
+static carnot_status* squeeze_gather(carnot_node* node) {
+  const carnot_value *x = node->inputs[0], *index = node->inputs[1];
+  int64_t at;
+  if (!carnot_is_ranked(x) || !carnot_is_ranked(index) || index->type.rank != 0 ||
+      carnot_value_ints(index, &at, 1) != 1 || (at != 0 && at != -1))
+    return NULL;
+  int64_t axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
+  if (axis < 0) axis += x->type.rank;
+  if (!carnot_sym_is(x->type.dims[axis], 1)) return NULL;
+  carnot_emitter e = {.at = node};
+  return carnot_emit_replace(&e, node, carnot_emit_squeeze(&e, node->inputs[0], axis));
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (node->op == CARNOT_OP_TRANSPOSE && node->inputs[0]) CARNOT_TRY(join_transposes(node));
     if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1) CARNOT_TRY(join_views(node));
+    if (node->op == CARNOT_OP_GATHER) CARNOT_TRY(squeeze_gather(node));
     if (is_one_times(node)) {
       carnot_value* one = node->inputs[0];
       carnot_node_set_input(node, 0, node->inputs[1]);
