@@ -1,5 +1,6 @@
 // Algebraic simplification: removes operators whose result equals their first input, merges a
-// transpose of a transpose and a reshape of a view, and squeezes where a gather takes all there is.
+// transpose of a transpose and a reshape of a view, squeezes where a gather takes all there is, and
+// adds two constants to each other.
 #include "pass/emit.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
@@ -145,6 +146,29 @@ static carnot_status* squeeze_gather(carnot_node* node) {
   return carnot_emit_replace(&e, node, carnot_emit_squeeze(&e, node->inputs[0], axis));
 }
 
+// x + c + d = x + (c + d), of constants of one shape.
+static carnot_status* join_constants(carnot_node* add) {
+  const int at = add->inputs[0]->constant ? 1 : 0;
+  carnot_node* first = add->inputs[at]->producer;
+  carnot_value* last = add->inputs[1 - at];
+  if (!last->constant || !first || first->block != add->block ||
+      !carnot_node_is_fn(first, CARNOT_FN_ADD) || first->precision != add->precision ||
+      carnot_only_user(first->outputs[0]) != add)
+    return NULL;
+  const int constant = first->inputs[0]->constant ? 0 : 1;
+  carnot_value *x = first->inputs[1 - constant], *c = first->inputs[constant];
+  if (!c->constant || x->constant || !same_type(c, last) ||
+      !same_type(add->outputs[0], first->outputs[0]))
+    return NULL;
+  carnot_emitter e = {.at = add};
+  carnot_value* sum = carnot_emit_binary(&e, CARNOT_FN_ADD, c, last);
+  CARNOT_TRY(e.status);
+  carnot_node_set_input(add, at, x);
+  carnot_node_set_input(add, 1 - at, sum);
+  carnot_node_absorb(add, first);
+  return NULL;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
@@ -152,6 +176,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
     if (node->op == CARNOT_OP_TRANSPOSE && node->inputs[0]) CARNOT_TRY(join_transposes(node));
     if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1) CARNOT_TRY(join_views(node));
     if (node->op == CARNOT_OP_GATHER) CARNOT_TRY(squeeze_gather(node));
+    if (carnot_node_is_fn(node, CARNOT_FN_ADD)) CARNOT_TRY(join_constants(node));
     if (is_one_times(node)) {
       carnot_value* one = node->inputs[0];
       carnot_node_set_input(node, 0, node->inputs[1]);
