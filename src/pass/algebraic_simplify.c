@@ -1,6 +1,6 @@
 // Algebraic simplification: removes operators whose result equals their first input, merges a
-// transpose of a transpose and a reshape of a view, squeezes where a gather takes all there is, and
-// adds two constants to each other.
+// transpose of a transpose and a reshape of a view, squeezes where a gather takes all there is,
+// adds two constants to each other, and leaves it to element-wise functions to broadcast.
 #include "pass/emit.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
@@ -169,6 +169,19 @@ static carnot_status* join_constants(carnot_node* add) {
   return NULL;
 }
 
+// f(x, expand(y)) = f(x, y) where x has all elements.
+static void take_unexpanded(carnot_node* node) {
+  const carnot_type* result = &node->outputs[0]->type;
+  for (int i = 0; i < node->input_count && carnot_is_ranked(node->outputs[0]); i++) {
+    const carnot_node* expand = node->inputs[i] ? node->inputs[i]->producer : NULL;
+    if (!expand || expand->op != CARNOT_OP_EXPAND || !carnot_is_ranked(expand->inputs[0])) continue;
+    bool has_all = false;
+    for (int k = 0; k < node->input_count; k++)
+      has_all |= k != i && node->inputs[k] && carnot_same_dims(&node->inputs[k]->type, result);
+    if (has_all) carnot_node_set_input(node, i, expand->inputs[0]);
+  }
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
@@ -177,6 +190,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
     if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1) CARNOT_TRY(join_views(node));
     if (node->op == CARNOT_OP_GATHER) CARNOT_TRY(squeeze_gather(node));
     if (carnot_node_is_fn(node, CARNOT_FN_ADD)) CARNOT_TRY(join_constants(node));
+    if (carnot_node_fn(node) != CARNOT_FN_COUNT) take_unexpanded(node);
     if (is_one_times(node)) {
       carnot_value* one = node->inputs[0];
       carnot_node_set_input(node, 0, node->inputs[1]);
