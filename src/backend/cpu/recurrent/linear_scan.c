@@ -85,7 +85,8 @@ static carnot_status* scan_configure(const carnot_step_view* step, const carnot_
   s->group_lanes = s->inner > 1 ? kInnerLanes : kRowLanes;
   s->groups = carnot_ceildiv(s->inner > 1 ? s->inner : s->outer, s->group_lanes);
   s->group_count = s->inner > 1 ? s->groups * s->outer : s->groups;
-  s->per_part = carnot_rows_per_part(s->group_count, lanes * s->steps / s->group_count);
+  s->per_part =
+      carnot_rows_per_part(s->group_count, lanes * s->steps / carnot_max_i64(1, s->group_count));
   return NULL;
 }
 
