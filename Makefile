@@ -98,7 +98,7 @@ $(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/ex
 	$(VENV)/bin/python tests/conformance/make_symbolic.py $(BUILD)/conformance/node $(BUILD)/conformance/symbolic
 	touch $@
 
-SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator microsoft old large)
+SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator microsoft old large loops)
 
 demo: build python
 	@demo/demo.sh $(BUILD)

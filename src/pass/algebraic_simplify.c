@@ -1,6 +1,7 @@
 // Algebraic simplification: removes operators whose result equals their first input, merges a
-// transpose of a transpose and a reshape of a view.
-#include "pass/pass.h"
+// transpose of a transpose and a reshape of a view, squeezes where a gather takes all there is,
+// adds two constants to each other, and leaves it to element-wise functions to broadcast.
+#include "pass/emit.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
   return a->type.dtype == b->type.dtype && carnot_same_dims(&a->type, &b->type);
@@ -131,12 +132,65 @@ static carnot_status* join_views(carnot_node* node) {
   return carnot_node_infer(node);
 }
 
+// The only element of an axis: gather(x, 0) = squeeze(x).
+static carnot_status* squeeze_gather(carnot_node* node) {
+  const carnot_value *x = node->inputs[0], *index = node->inputs[1];
+  int64_t at;
+  if (!carnot_is_ranked(x) || !carnot_is_ranked(index) || index->type.rank != 0 ||
+      carnot_value_ints(index, &at, 1) != 1 || (at != 0 && at != -1))
+    return NULL;
+  int64_t axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
+  if (axis < 0) axis += x->type.rank;
+  if (!carnot_sym_is(x->type.dims[axis], 1)) return NULL;
+  carnot_emitter e = {.at = node};
+  return carnot_emit_replace(&e, node, carnot_emit_squeeze(&e, node->inputs[0], axis));
+}
+
+// x + c + d = x + (c + d), of constants of one shape.
+static carnot_status* join_constants(carnot_node* add) {
+  const int at = add->inputs[0]->constant ? 1 : 0;
+  carnot_node* first = add->inputs[at]->producer;
+  carnot_value* last = add->inputs[1 - at];
+  if (!last->constant || !first || first->block != add->block ||
+      !carnot_node_is_fn(first, CARNOT_FN_ADD) || first->precision != add->precision ||
+      carnot_only_user(first->outputs[0]) != add)
+    return NULL;
+  const int constant = first->inputs[0]->constant ? 0 : 1;
+  carnot_value *x = first->inputs[1 - constant], *c = first->inputs[constant];
+  if (!c->constant || x->constant || !same_type(c, last) ||
+      !same_type(add->outputs[0], first->outputs[0]))
+    return NULL;
+  carnot_emitter e = {.at = add};
+  carnot_value* sum = carnot_emit_binary(&e, CARNOT_FN_ADD, c, last);
+  CARNOT_TRY(e.status);
+  carnot_node_set_input(add, at, x);
+  carnot_node_set_input(add, 1 - at, sum);
+  carnot_node_absorb(add, first);
+  return NULL;
+}
+
+// f(x, expand(y)) = f(x, y) where x has all elements.
+static void take_unexpanded(carnot_node* node) {
+  const carnot_type* result = &node->outputs[0]->type;
+  for (int i = 0; i < node->input_count && carnot_is_ranked(node->outputs[0]); i++) {
+    const carnot_node* expand = node->inputs[i] ? node->inputs[i]->producer : NULL;
+    if (!expand || expand->op != CARNOT_OP_EXPAND || !carnot_is_ranked(expand->inputs[0])) continue;
+    bool has_all = false;
+    for (int k = 0; k < node->input_count; k++)
+      has_all |= k != i && node->inputs[k] && carnot_same_dims(&node->inputs[k]->type, result);
+    if (has_all) carnot_node_set_input(node, i, expand->inputs[0]);
+  }
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (node->op == CARNOT_OP_TRANSPOSE && node->inputs[0]) CARNOT_TRY(join_transposes(node));
     if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1) CARNOT_TRY(join_views(node));
+    if (node->op == CARNOT_OP_GATHER) CARNOT_TRY(squeeze_gather(node));
+    if (carnot_node_is_fn(node, CARNOT_FN_ADD)) CARNOT_TRY(join_constants(node));
+    if (carnot_node_fn(node) != CARNOT_FN_COUNT) take_unexpanded(node);
     if (is_one_times(node)) {
       carnot_value* one = node->inputs[0];
       carnot_node_set_input(node, 0, node->inputs[1]);

@@ -1,6 +1,7 @@
-// Lists that a loop fills with one element an iteration, and their readers.
+// Lists and tensors that a loop fills with one element an iteration, and readers of lists.
 //   list' = insert(list, item, i), or as TensorFlow's importer writes "set element i":
 //   list' = insert(if i < length(list) then erase(list, i) else list, item, i)
+//   tensor' = concat(tensor, item) along dimension 0, which copies all items so far
 #include "pass/loop_lists.h"
 
 static bool is_erase(const carnot_attr* branch) {
@@ -66,11 +67,32 @@ static bool has_known_readers(const carnot_value* list) {
   return !list->block_output_count;
 }
 
+static bool is_joined(const carnot_value* first, const carnot_value* tensor,
+                      const carnot_value* next) {
+  const carnot_node* concat = next->producer;
+  if (!concat || concat->op != CARNOT_OP_CONCAT || concat->input_count != 2 ||
+      concat->inputs[0] != tensor || tensor->use_count != 1 || tensor->block_output_count ||
+      next->use_count || next->block_output_count != 1 || !carnot_is_ranked(next) ||
+      !carnot_is_ranked(first) || first->type.rank != next->type.rank ||
+      !carnot_is_ranked(concat->inputs[1]) || !carnot_sym_is(concat->inputs[1]->type.dims[0], 1))
+    return false;
+  const int64_t axis = carnot_attr_int(carnot_node_row(concat), &concat->attrs, "axis");
+  for (int d = 1; d < next->type.rank; d++)
+    if (!carnot_sym_is_const(next->type.dims[d]) || next->type.dims[d].bits < 1 ||
+        !carnot_sym_same(first->type.dims[d], next->type.dims[d]))
+      return false;
+  return axis == 0 || axis == -next->type.rank;
+}
+
 carnot_loop_list carnot_loop_list_of(const carnot_loop* loop, int k, carnot_value** out_item) {
   const carnot_value *list = loop->body->params[2 + k], *next = loop->body->outputs[1 + k],
                      *first = loop->node->inputs[2 + k];
   const carnot_node* insert = next->producer;
   double zero;
+  if (is_joined(first, list, next)) {
+    *out_item = insert->inputs[1];
+    return CARNOT_LIST_JOINS;
+  }
   if (list->type.kind != CARNOT_VALUE_SEQUENCE || !first->producer ||
       first->producer->op != CARNOT_OP_SEQUENCE_EMPTY || !insert ||
       insert->op != CARNOT_OP_SEQUENCE_INSERT || next->use_count || next->block_output_count != 1 ||

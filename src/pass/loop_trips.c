@@ -165,9 +165,16 @@ static carnot_value* least(carnot_emitter* e, const bounds* all) {
   return trips ? carnot_emit_binary(e, CARNOT_FN_MIN, trips, number) : number;
 }
 
+// ONNX wants a name of its own for each result, also for a condition that stays as it is.
+static const carnot_value* without_identities(const carnot_value* value) {
+  while (value->producer && value->producer->op == CARNOT_OP_IDENTITY)
+    value = value->producer->inputs[0];
+  return value;
+}
+
 carnot_value* carnot_loop_trips(const carnot_loop* loop, carnot_emitter* e) {
   const carnot_node* node = loop->node;
-  const carnot_value *begins = node->inputs[1], *again = loop->body->outputs[0];
+  const carnot_value *begins = node->inputs[1], *again = without_identities(loop->body->outputs[0]);
   bounds before = {.count = 0}, after = {.count = 0};
   if (node->inputs[0]) {
     const bool always = (!begins || is_number(begins, 1)) &&

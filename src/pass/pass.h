@@ -212,6 +212,9 @@ carnot_status* carnot_pass_trim_convolutions(carnot_graph* graph,
 // (accelerator).
 carnot_status* carnot_pass_pad_channels(carnot_graph* graph,
                                         const carnot_pass_options* options) CARNOT_MUST_USE;
+// Chains of transposes and reshapes -> one transpose of rows (CPU).
+carnot_status* carnot_pass_join_transposes(carnot_graph* graph,
+                                           const carnot_pass_options* options) CARNOT_MUST_USE;
 // Chains of copies of one tensor's elements -> one gather (accelerator).
 carnot_status* carnot_pass_fuse_rearrangements(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -105,6 +105,8 @@ static const carnot_pass_row kPasses[] = {
     {"constant_folding", "folds the constants that other passes wrote",
      carnot_pass_constant_folding, false, false},
     {"dce", "removes nodes that nothing reads", carnot_pass_dce, false, false},
+    {"join_transposes", "writes a chain of transposes and reshapes as one transpose of rows",
+     carnot_pass_join_transposes, false, false},
     {"fuse_rearrangements", "makes copies that shift, cut and reorder one tensor a single gather",
      carnot_pass_fuse_rearrangements, false, false},
     {"join_slices", "writes slices that cut a tensor into parts as one split",

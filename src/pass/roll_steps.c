@@ -1,8 +1,9 @@
 // What is written once for each step of an unrolled loop is computed for all steps at once:
 //   Concat(Unsqueeze(f(x[0], w)), Unsqueeze(f(x[1], w)), ..) = f(x, w)
-// for pointwise functions, reductions and MatMul by constant weights of slices, and the chain
+// for pointwise functions, reductions, MatMul by constant weights and by a vector of each step, of
+// slices, and the chain
 //   h[t] = a[t] * h[t-1] + b[t]
-// becomes linear_scan. For an accelerator, where each step was a kernel or several.
+// becomes linear_scan: each step was a kernel or several.
 #include "pass/emit.h"
 
 enum { kLeastSteps = 4, kMostDepth = 16, kMostOperands = 4 };
@@ -196,6 +197,36 @@ static carnot_value* roll_matmul(roller* r, carnot_value* const* steps) {
   return inputs[0] ? carnot_emit(&r->e, node->op, &node->attrs, inputs, 2) : NULL;
 }
 
+// Products x[t] [.., m, k] by vectors w[t] [.., k, 1], stacked between m and 1:
+//   y[.., m, t, 1] = sum_k x[.., m, t, k] * w[.., t, k]
+static carnot_value* roll_vectors(roller* r, carnot_value* const* steps) {
+  carnot_value **x = operands(r, steps, 0), **w = operands(r, steps, 1);
+  const int rank = steps[0]->type.rank;
+  if (!x || !w || rank < 2 || r->axis != rank - 1 ||
+      !carnot_sym_is(steps[0]->type.dims[rank - 1], 1))
+    return NULL;
+  for (int t = 0; t < r->count; t++) {
+    const carnot_node* node = w[t]->producer;
+    int64_t axis;
+    if (!node || node->op != CARNOT_OP_UNSQUEEZE || w[t]->type.rank != rank ||
+        x[t]->type.rank != rank || carnot_value_ints(node->inputs[1], &axis, 1) != 1 ||
+        (axis < 0 ? axis + rank : axis) != rank - 1)
+      return NULL;
+    w[t] = node->inputs[0];
+  }
+  carnot_value* wide = roll(r, x);
+  r->axis = rank - 2;
+  carnot_value* vectors = wide ? roll(r, w) : NULL;
+  r->axis = rank - 1;
+  if (!vectors) return NULL;
+  vectors = carnot_emit_unsqueeze(&r->e, vectors, rank - 2);
+  carnot_value* product = carnot_emit_binary(&r->e, CARNOT_FN_MUL, wide, vectors);
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_text(&attrs, &r->e.at->block->graph->arena, "fn", "sum");
+  carnot_value* inputs[2] = {product, carnot_emit_ints(&r->e, (int64_t[]){rank}, 1)};
+  return carnot_emit(&r->e, CARNOT_OP_REDUCE, &attrs, inputs, 2);
+}
+
 static carnot_value* roll_nodes(roller* r, carnot_value* const* steps) {
   const carnot_node* node = steps[0]->producer;
   for (int t = 1; t < r->count; t++)
@@ -207,7 +238,9 @@ static carnot_value* roll_nodes(roller* r, carnot_value* const* steps) {
   if (node->op == CARNOT_OP_REDUCE || node->op == CARNOT_OP_SQUEEZE)
     return roll_axes(r, steps, rank);
   if (node->op == CARNOT_OP_UNSQUEEZE) return roll_axes(r, steps, steps[0]->type.rank);
-  return node->op == CARNOT_OP_MATMUL ? roll_matmul(r, steps) : NULL;
+  if (node->op != CARNOT_OP_MATMUL) return NULL;
+  carnot_value* products = roll_matmul(r, steps);
+  return products ? products : roll_vectors(r, steps);
 }
 
 // One value that has all of |steps| along the axis; NULL where there is none.
@@ -259,7 +292,6 @@ static carnot_status* visit(carnot_block* block, void* user) {
 }
 
 carnot_status* carnot_pass_roll_steps(carnot_graph* graph, const carnot_pass_options* options) {
-  if (!options->device) return NULL;
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
   return carnot_pass_dce(graph, options);
 }

@@ -1,6 +1,6 @@
 // Loops of known length: what does not change is read, counters are the number of the iteration,
-// lists become stacked results. A loop that is then a recurrent cell becomes LSTM, GRU or RNN.
-// Nodes behind a loop whose results got known sizes are inferred again.
+// lists and tensors that grow become stacked results. A loop that is then a recurrent cell becomes
+// LSTM, GRU or RNN. Nodes behind a loop whose results got known sizes are inferred again.
 #include "ops/control.h"
 #include "pass/loop_lists.h"
 
@@ -66,6 +66,17 @@ static bool is_unread(const carnot_loop* loop, int k) {
          !carnot_value_used(loop->node->outputs[k]);
 }
 
+// |item| of a tensor that grows, as an element of a stack: without the dimension that grows, and
+// with the tensor's other dimensions.
+static carnot_value* element_of(rewrite* r, carnot_value* item, const carnot_value* grown) {
+  int64_t dims[CARNOT_MAX_RANK];
+  carnot_emitter inner = {.at = grown->producer, .status = r->e.status};
+  for (int d = 1; d < grown->type.rank; d++) dims[d - 1] = grown->type.dims[d].bits;
+  carnot_value* element = carnot_emit_reshape(&inner, item, dims, grown->type.rank - 1);
+  r->e.status = inner.status;
+  return element;
+}
+
 // Sorts the carried values into states, what is only read, counters and lists.
 static void sort_carried(rewrite* r) {
   carnot_block* body = r->loop.body;
@@ -73,8 +84,11 @@ static void sort_carried(rewrite* r) {
   add_input(r, body->params[0], r->trips);
   add_input(r, body->params[1], NULL);
   r->results[r->result_count++] = body->params[1];
-  for (int k = 0; k < r->loop.carried; k++)
+  for (int k = 0; k < r->loop.carried; k++) {
     r->lists[k] = carnot_loop_list_of(&r->loop, k, &r->items[k]);
+    if (r->lists[k] == CARNOT_LIST_JOINS)
+      r->items[k] = element_of(r, r->items[k], body->outputs[1 + k]);
+  }
   for (int k = 0; k < r->loop.carried; k++) {
     int64_t first;
     r->states[k] = r->stacks[k] = -1;
@@ -197,6 +211,12 @@ static void take_result(carnot_value* from, carnot_value* to) {
   carnot_value_replace(from, to);
 }
 
+// |first| and the elements behind it.
+static carnot_value* grown(carnot_emitter* e, carnot_value* first, carnot_value* stacked) {
+  if (carnot_sym_is(first->type.dims[0], 0)) return stacked;
+  return carnot_emit_concat(e, 0, (carnot_value*[]){first, stacked}, 2);
+}
+
 static carnot_status* move_readers(rewrite* r, carnot_node* loop) {
   carnot_node* old = r->loop.node;
   carnot_emitter e = {.at = old};
@@ -209,6 +229,11 @@ static carnot_status* move_readers(rewrite* r, carnot_node* loop) {
     }
     e.at = old;
     carnot_value* stacked = NULL;
+    if (r->lists[k] == CARNOT_LIST_JOINS) {
+      carnot_value* whole = grown(&e, old->inputs[2 + k], loop->outputs[r->stacks[k]]);
+      if (whole) take_result(result, whole);
+      continue;
+    }
     if (r->stacks[k] < 0)
       stacked = carnot_emit_unsqueeze(&e, loop->outputs[r->states[r->states[k]]], 0);
     else if (r->lists[k] == CARNOT_LIST_LAST)

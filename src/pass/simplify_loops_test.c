@@ -154,6 +154,53 @@ static void a_cell_becomes_its_operator(void** state) {
   carnot_graph_destroy(m.graph);
 }
 
+// for (i = 0; i < 5; i++) y = concat(y, unsqueeze(x[i], 0)), from |rows| rows on
+static void check_grown(int64_t rows, int concats) {
+  static const int64_t kX[] = {kTime, kBatch, kUnits}, kOpen[] = {0, kUnits};
+  const carnot_type types[] = {
+      tensor_type(CARNOT_DTYPE_I64, 0, NULL), tensor_type(CARNOT_DTYPE_BOOL, 0, NULL),
+      tensor_type(CARNOT_DTYPE_F32, 3, kX), tensor_type(CARNOT_DTYPE_F32, 2, kOpen)};
+  carnot_graph* graph;
+  check(carnot_graph_create(&graph));
+  carnot_block *main = graph->main, *body = carnot_block_create(graph);
+  carnot_attrs attrs = {0}, axis = {0};
+  carnot_value* x = carnot_block_add_param(main, "x", &types[2]);
+  carnot_value* index = carnot_block_add_param(body, "iteration", &types[0]);
+  carnot_value* condition = carnot_block_add_param(body, "condition", &types[1]);
+  carnot_value* y = carnot_block_add_param(body, "y", &types[3]);
+  carnot_value* all = carnot_block_add_param(body, "all", &types[2]);
+  carnot_attrs_set_int(&axis, &graph->arena, "axis", 0);
+  carnot_value* pair = add(body, CARNOT_OP_GATHER, &axis, 2, (carnot_value*[]){all, index});
+  carnot_value* row =
+      add(body, CARNOT_OP_GATHER, &axis, 2, (carnot_value*[]){pair, scalar(body, 1)});
+  int64_t zero = 0;
+  carnot_value* item = add(body, CARNOT_OP_UNSQUEEZE, NULL, 2,
+                           (carnot_value*[]){row, carnot_graph_ints(body, &zero, 1)});
+  carnot_block_add_output(body, condition);
+  carnot_block_add_output(body, add(body, CARNOT_OP_CONCAT, &axis, 2, (carnot_value*[]){y, item}));
+  carnot_attrs_set(&attrs, &graph->arena,
+                   (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = body});
+  carnot_attrs_set_int(&attrs, &graph->arena, "carried", 1);
+  carnot_value* inputs[4] = {scalar(main, kTime), NULL, floats(main, rows, kUnits), x};
+  carnot_node* loop;
+  check(carnot_block_add_node(main, CARNOT_OP_LOOP, "loop", &attrs, inputs, 4, NULL, 1, &loop));
+  carnot_block_add_output(main, loop->outputs[0]);
+  check(carnot_pass_simplify_loops(graph, &(carnot_pass_options){0}));
+  check(carnot_graph_verify(graph));
+  const int64_t wanted[] = {rows + kTime, kUnits};
+  assert_dims(main->outputs[0], 2, wanted);
+  assert_int_equal(count_of(graph, CARNOT_OP_CONCAT), concats);
+  for (const carnot_node* node = body->first; node; node = node->next)
+    assert_int_not_equal(node->op, CARNOT_OP_CONCAT);
+  carnot_graph_destroy(graph);
+}
+
+static void a_tensor_that_grows_becomes_a_stacked_result(void** state) {
+  (void)state;
+  check_grown(/*rows=*/0, /*concats=*/0);
+  check_grown(/*rows=*/2, /*concats=*/1);
+}
+
 static void a_loop_that_data_end_stays(void** state) {
   (void)state;
   maker m;
@@ -169,6 +216,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_list_becomes_a_stacked_result),
       cmocka_unit_test(a_cell_becomes_its_operator),
+      cmocka_unit_test(a_tensor_that_grows_becomes_a_stacked_result),
       cmocka_unit_test(a_loop_that_data_end_stays),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

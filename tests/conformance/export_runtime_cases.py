@@ -4,8 +4,8 @@
 Usage: export_runtime_cases.py OUT [MODEL.onnx ...]
 
 OUT/microsoft/<case>/ holds a model of one com.microsoft operator, OUT/old/<case>/ one of an operator in an old version,
-OUT/large/<case>/ one with more elements than the cases of ONNX have, OUT/models/<name>/ each model named, with random
-inputs; the layout is that of export_cases.py.
+OUT/large/<case>/ one with more elements than the cases of ONNX have, OUT/loops/<case>/ a loop or one that was unrolled,
+OUT/models/<name>/ each model named, with random inputs; the layout is that of export_cases.py.
 """
 import pathlib
 import sys
@@ -39,7 +39,7 @@ def write(folder: pathlib.Path, model: onnx.ModelProto, feeds: dict, tolerance: 
     data = folder / "test_data_set_0"
     data.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    absolute = max(tolerance[1], of_largest * max(float(np.abs(y.astype(np.float64)).max()) for y in wanted))
+    absolute = max(tolerance[1], of_largest * max(float(np.abs(y.astype(np.float64)).max(initial=0)) for y in wanted))
     (folder / "tolerance.txt").write_text(f"{tolerance[0]!r} {absolute!r}\n")
     for i, value in enumerate(feeds.values()):
         (data / f"input_{i}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
@@ -262,6 +262,55 @@ def write_large(out: pathlib.Path) -> int:
     return c.count
 
 
+def parse(graph: str, **constants: np.ndarray) -> onnx.ModelProto:
+    """ONNX's text of a graph, to which constants are added by name."""
+    model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 18]> ' + graph)
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in constants.items())
+    return model
+
+
+def grown(rows: int) -> onnx.ModelProto:
+    """Elements of x, cut to one size, joined one by one behind |rows| rows."""
+    return parse("""g (int64 n, float[6,4,5] x, int64[6,1] from) => (float[m,3,5] y) {
+        y = Loop(n, , first) <body = b (int64 i, bool go, float[k,3,5] all) => (bool again, float[l,3,5] more) {
+            again = Identity(go)
+            item = Gather(x, i)
+            start = Gather(from, i)
+            end = Add(start, three)
+            part = Slice(item, start, end)
+            element = Unsqueeze(part, zero)
+            more = Concat<axis = 0>(all, element)
+        }>
+    }""", first=rand(rows, 3, 5), three=np.array([3]), zero=np.array([0]))
+
+
+def scanned(steps: int, channels: int, states: int) -> onnx.ModelProto:
+    """h = a h + b of each step and its product with a vector of the step, as transformers' Mamba is exported."""
+    lines, h = [], "h"
+    for t in range(steps):
+        lines += [f"at{t} = Constant<value_int = {t}>()", f"a{t} = Gather<axis = 2>(a, at{t})",
+                  f"b{t} = Gather<axis = 2>(b, at{t})", f"p{t} = Mul(a{t}, {h})", f"h{t} = Add(p{t}, b{t})",
+                  f"c{t} = Gather<axis = 1>(c, at{t})", f"v{t} = Unsqueeze(c{t}, last)", f"m{t} = MatMul(h{t}, v{t})",
+                  f"s{t} = Gather<axis = 2>(m{t}, none)", f"y{t} = Unsqueeze(s{t}, last)"]
+        h = f"h{t}"
+    joined = ", ".join(f"y{t}" for t in range(steps))
+    wide = f"float[2,{channels},{steps},{states}]"
+    return parse(f"g ({wide} a, {wide} b, float[2,{steps},{states}] c) => (float[2,{channels},{steps}] y) {{"
+                 f" {chr(10).join(lines)} y = Concat<axis = 2>({joined}) }}",
+                 h=rand(2, channels, states), last=np.array([-1]), none=np.array(0))
+
+
+def write_loops(out: pathlib.Path) -> int:
+    x, start = rand(6, 4, 5), RANDOM.integers(0, 2, (6, 1))
+    cases = {f"grown_{rows}_by_{n}": (grown(rows), {"n": np.array(n), "x": x, "from": start})
+             for rows, n in ((0, 6), (2, 5), (0, 0), (3, 0))}
+    for steps, channels, states in ((4, 9, 1), (7, 5, 16), (33, 19, 8)):
+        factors = RANDOM.uniform(0.5, 1, (2, channels, steps, states)).astype(np.float32)
+        feeds = {"a": factors, "b": rand(2, channels, steps, states), "c": rand(2, steps, states)}
+        cases[f"scanned_{steps}_{channels}_{states}"] = (scanned(steps, channels, states), feeds)
+    return sum(write(out / name, model, feeds, (1e-4, 1e-5)) for name, (model, feeds) in cases.items())
+
+
 def random_input(info) -> np.ndarray:
     shape = [d.dim_value if d.dim_value > 0 else 1 for d in info.type.tensor_type.shape.dim]
     # Like an image: noise around 0 is ill-conditioned behind a normalization of 0 to 255.
@@ -282,6 +331,7 @@ def main() -> int:
         return 2
     out = pathlib.Path(sys.argv[1])
     count = write_microsoft(out / "microsoft") + write_old(out / "old") + write_large(out / "large")
+    count += write_loops(out / "loops")
     count += sum(write_model(out / "models", pathlib.Path(p)) for p in sys.argv[2:])
     print(f"{count} cases of onnxruntime {onnxruntime.__version__} written to {out}")
     return 0

@@ -116,49 +116,85 @@ void CARNOT_KERNEL(transpose_f32)(int64_t m, int64_t n, const float* src, int64_
   }
 }
 
-// ---- two bytes and one: squares of eight bytes a row, in integers ----
+// ---- one byte and two: |bytes| is a constant ----
 
-// Changes the upper |bits| of each 2 |bits| in x[i] for the lower of x[j].
-#define EXCHANGE(i, j, bits, low)                         \
-  {                                                       \
-    const uint64_t t = ((x[i] >> (bits)) ^ x[j]) & (low); \
-    x[i] ^= t << (bits);                                  \
-    x[j] ^= t;                                            \
+#if V_LANES >= 8
+typedef __m128i square_row;
+
+// A round moves the first bit of the number of an element's row behind the bits of its column; all
+// have moved after as many rounds as a row's number has bits.
+CARNOT_INLINE void transpose_rows(int bytes, square_row* x) {
+  const int side = (int)sizeof(*x) / bytes;
+  CARNOT_UNROLL
+  for (int round = 1; round < side; round *= 2) {
+    square_row y[sizeof(*x)];
+    CARNOT_UNROLL
+    for (int i = 0; i < side / 2; ++i) {
+      const square_row a = x[i], b = x[i + side / 2];
+      y[2 * i] = bytes == 1 ? _mm_unpacklo_epi8(a, b) : _mm_unpacklo_epi16(a, b);
+      y[2 * i + 1] = bytes == 1 ? _mm_unpackhi_epi8(a, b) : _mm_unpackhi_epi16(a, b);
+    }
+    CARNOT_UNROLL
+    for (int i = 0; i < side; ++i) x[i] = y[i];
   }
+}
+#else
+typedef uint64_t square_row;
 
-CARNOT_INLINE void square_u8(uint64_t* x) {
-  for (int i = 0; i < 4; ++i) EXCHANGE(i, i + 4, 32, 0xffffffffu)
-  for (int i = 0; i < 8; i += i % 4 ? 3 : 1) EXCHANGE(i, i + 2, 16, 0x0000ffff0000ffffu)
-  for (int i = 0; i < 8; i += 2) EXCHANGE(i, i + 1, 8, 0x00ff00ff00ff00ffu)
+// Changes the upper |bits| of each 2 |bits| in *a for the lower of *b.
+CARNOT_INLINE void exchange(square_row* a, square_row* b, int bits, square_row low) {
+  const square_row t = ((*a >> bits) ^ *b) & low;
+  *a ^= t << bits;
+  *b ^= t;
 }
 
-CARNOT_INLINE void square_u16(uint64_t* x) {
-  for (int i = 0; i < 2; ++i) EXCHANGE(i, i + 2, 32, 0xffffffffu)
-  for (int i = 0; i < 4; i += 2) EXCHANGE(i, i + 1, 16, 0x0000ffff0000ffffu)
+CARNOT_INLINE void transpose_rows(int bytes, square_row* x) {
+  static const square_row low[] = {0xffffffffu, 0x0000ffff0000ffffu, 0x00ff00ff00ff00ffu};
+  const int side = (int)sizeof(*x) / bytes;
+  for (int round = 0, apart = side / 2; apart; ++round, apart /= 2)
+    for (int i = 0; i < side; ++i)
+      if (!(i & apart)) exchange(&x[i], &x[i + apart], 32 >> round, low[round]);
+}
+#endif
+
+CARNOT_INLINE void transpose_square_of(int bytes, const char* src, int64_t src_ld, char* dst,
+                                       int64_t dst_ld) {
+  enum { kRow = sizeof(square_row) };
+  square_row x[kRow];
+  CARNOT_UNROLL
+  for (int i = 0; i < kRow / bytes; ++i) memcpy(&x[i], src + i * src_ld * bytes, kRow);
+  transpose_rows(bytes, x);
+  CARNOT_UNROLL
+  for (int i = 0; i < kRow / bytes; ++i) memcpy(dst + i * dst_ld * bytes, &x[i], kRow);
 }
 
-// Bands of rows, so that what is written of a line stays in the cache until it is whole.
-#define TRANSPOSE(type, SIDE)                                                                     \
-  void CARNOT_KERNEL(transpose_##type)(int64_t m, int64_t n, const type##_t* src, int64_t src_ld, \
-                                       type##_t* dst, int64_t dst_ld) {                           \
-    enum { kBand = 64 };                                                                          \
-    const int64_t whole = n - n % SIDE;                                                           \
-    for (int64_t band = 0; band < m; band += kBand) {                                             \
-      const int64_t end = min_i64(m, band + kBand), last = band + (end - band) / SIDE * SIDE;     \
-      for (int64_t j = 0; j < whole; j += SIDE) {                                                 \
-        for (int64_t i = band; i < last; i += SIDE) {                                             \
-          uint64_t x[SIDE];                                                                       \
-          for (int k = 0; k < SIDE; ++k) memcpy(&x[k], src + (i + k) * src_ld + j, sizeof(*x));   \
-          square_##type(x);                                                                       \
-          for (int k = 0; k < SIDE; ++k) memcpy(dst + (j + k) * dst_ld + i, &x[k], sizeof(*x));   \
-        }                                                                                         \
-      }                                                                                           \
-      for (int64_t j = 0; j < n; ++j)                                                             \
-        for (int64_t i = j < whole ? last : band; i < end; ++i)                                   \
-          dst[j * dst_ld + i] = src[i * src_ld + j];                                              \
-    }                                                                                             \
+// Squares, the last of a row or column over elements of the one before it. Bands of rows, so that
+// what is written of a line stays in the cache until it is whole.
+CARNOT_INLINE void transpose_small(int bytes, int64_t m, int64_t n, const char* src, int64_t src_ld,
+                                   char* dst, int64_t dst_ld) {
+  enum { kBand = 64 };
+  const int64_t side = (int64_t)sizeof(square_row) / bytes;
+  if (m < side || n < side) {
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = 0; i < m; ++i)
+        memcpy(dst + (j * dst_ld + i) * bytes, src + (i * src_ld + j) * bytes, (size_t)bytes);
+    return;
   }
-typedef uint8_t u8_t;
-typedef uint16_t u16_t;
-TRANSPOSE(u16, 4)
-TRANSPOSE(u8, 8)
+  for (int64_t band = 0; band < m; band += kBand)
+    for (int64_t j = 0; j < n; j += side)
+      for (int64_t i = band; i < min_i64(m, band + kBand); i += side) {
+        const int64_t row = min_i64(i, m - side), column = min_i64(j, n - side);
+        transpose_square_of(bytes, src + (row * src_ld + column) * bytes, src_ld,
+                            dst + (column * dst_ld + row) * bytes, dst_ld);
+      }
+}
+
+void CARNOT_KERNEL(transpose_u16)(int64_t m, int64_t n, const uint16_t* src, int64_t src_ld,
+                                  uint16_t* dst, int64_t dst_ld) {
+  transpose_small(/*bytes=*/2, m, n, (const char*)src, src_ld, (char*)dst, dst_ld);
+}
+
+void CARNOT_KERNEL(transpose_u8)(int64_t m, int64_t n, const uint8_t* src, int64_t src_ld,
+                                 uint8_t* dst, int64_t dst_ld) {
+  transpose_small(/*bytes=*/1, m, n, (const char*)src, src_ld, (char*)dst, dst_ld);
+}

@@ -19,6 +19,29 @@ static void check_transpose(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// Bytes and pairs of them, with gaps that stay as they are.
+static void check_transpose_small(const carnot_cpu_kernels* kernels) {
+  enum { kMost = 140, kGap = 3, kCount = (kMost + kGap) * (kMost + kGap) };
+  static const int64_t sizes[] = {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 63, 65, kMost};
+  static uint16_t src[kCount], dst[kCount];
+  static uint8_t src8[kCount], dst8[kCount];
+  const int count = (int)(sizeof sizes / sizeof *sizes);
+  for (int i = 0; i < kCount; ++i)
+    src[i] = (uint16_t)(i * 40503u), src8[i] = (uint8_t)(i * 167 + i / 256);
+  for (int c = 0; c < count * count; ++c) {
+    const int64_t m = sizes[c / count], n = sizes[c % count], src_ld = n + kGap, dst_ld = m + kGap;
+    memset(dst, 0xee, sizeof dst), memset(dst8, 0xee, sizeof dst8);
+    kernels->transpose_u16(m, n, src, src_ld, dst, dst_ld);
+    kernels->transpose_u8(m, n, src8, src_ld, dst8, dst_ld);
+    for (int64_t at = 0; at < kCount; ++at) {
+      const int64_t j = at / dst_ld, i = at % dst_ld;
+      const bool inside = i < m && j < n;
+      assert_int_equal(dst[at], inside ? src[i * src_ld + j] : 0xeeee);
+      assert_int_equal(dst8[at], inside ? src8[i * src_ld + j] : 0xee);
+    }
+  }
+}
+
 // Offset of the |index|-th element in row-major order under the given strides.
 static int64_t offset_of(const carnot_copy_desc* p, const int64_t* strides, int64_t index) {
   int64_t at = 0;
@@ -78,11 +101,13 @@ static void check_fill(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_transpose(void** state) { (void)state, for_each_isa(check_transpose); }
+static void test_transpose_small(void** state) { (void)state, for_each_isa(check_transpose_small); }
 static void test_copy(void** state) { (void)state, for_each_isa(check_copy); }
 static void test_fill(void** state) { (void)state, for_each_isa(check_fill); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_transpose), cmocka_unit_test(test_copy),
-                                     cmocka_unit_test(test_fill)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_transpose),
+                                     cmocka_unit_test(test_transpose_small),
+                                     cmocka_unit_test(test_copy), cmocka_unit_test(test_fill)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,15 +146,40 @@ typedef struct part {
   int64_t row, rows, column, n;
 } part;
 
+// Rows are written in whole vectors: what goes beyond a row is written again by the next one.
+
+// The first row once more for each other row.
+static void repeat_row(const part* p, float* dst) {
+  const int64_t count = p->rows * p->n;
+  for (int64_t row = p->n; row < count; row += p->n)
+    for (int64_t j = 0; j < p->n; j += V_LANES)
+      v_store_upto(dst + row + j, v_load(dst + j), count - row - j);
+}
+
+// One number for each row, |stride| apart.
+static void load_column(const float* src, int64_t stride, const part* p, float* dst) {
+  const int64_t count = p->rows * p->n;
+  for (int64_t row = 0; row < count; row += p->n, src += stride)
+    for (int64_t j = 0; j < p->n; j += V_LANES)
+      v_store_upto(dst + row + j, v_set(*src), count - row - j);
+}
+
 static void load_part(const carnot_pw_operand* in, const storage* s, const part* p, float* dst) {
   if (in->stride == 1 && (p->rows == 1 || in->row_stride == p->n)) {
     load_run(s, in->data, p->row * in->row_stride + p->column, dst, p->rows * p->n);
     return;
   }
+  if (in->row_stride == 0 && in->stride == 1) {
+    load_run(s, in->data, p->column, dst, p->n);
+    repeat_row(p, dst);
+    return;
+  }
+  if (in->stride == 0 && s->type == CARNOT_PW_F32) {
+    load_column((const float*)in->data + p->row * in->row_stride, in->row_stride, p, dst);
+    return;
+  }
   for (int64_t i = 0; i < p->rows; ++i) {
-    if (i > 0 && in->row_stride == 0) {  // the first row again
-      memcpy(dst + i * p->n, dst, (size_t)p->n * sizeof *dst);
-    } else if (in->stride == 1) {
+    if (in->stride == 1) {
       const int64_t at = (p->row + i) * in->row_stride + p->column;
       load_run(s, in->data, at, dst + i * p->n, p->n);
     } else {
