@@ -113,6 +113,8 @@ typedef struct carnot_onnx_quantize_options {
   // Quantizes results of layers too, as ONNX Runtime's kernels need it; else operands only.
   bool around_results;
   int block_size;  // of I4: a power of two from 16 on; 0: 32
+  // Of F8E4M3FN: quantizes queries, keys, values and softmax's result of attention too.
+  bool attention;
 } carnot_onnx_quantize_options;
 // Writes to |path| the model at |model_path| with QuantizeLinear and DequantizeLinear nodes around
 // its convolutions and GEMMs with constant float32 weights. |network| is the same model parsed with

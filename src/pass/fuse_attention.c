@@ -14,8 +14,9 @@
 //
 // Where q, k and v are dequantized bytes, the region takes their dequantize nodes along and the
 // conversions of the scores and of softmax's result to bytes and back; transposes and slices of q,
-// k and v then move bytes. The quantize node of the result, with the cast to float32 before it,
-// joins where a kernel takes it.
+// k and v then move bytes. Between FP8 values attention may compute in half precision, with casts
+// behind dequantize nodes and before quantize nodes. The quantize node of the result, with the cast
+// to float32 before it, joins where a kernel takes it.
 #include "pass/emit.h"
 
 enum { kMaxNodes = 32, kMaxCuts = 3 };
@@ -56,9 +57,28 @@ static bool is_conversion(const carnot_node* node) {
   return node->op == CARNOT_OP_QUANTIZE_LINEAR || node->op == CARNOT_OP_DEQUANTIZE_LINEAR;
 }
 
+static bool is_cast_to(const carnot_node* node, carnot_dtype dtype) {
+  return node && node->op == CARNOT_OP_CAST && node->outputs[0]->type.dtype == dtype;
+}
+
 static bool dequantizes(const carnot_node* reader, int input) {
   const carnot_node* from = reader->inputs[input]->producer;
+  const carnot_dtype dtype = reader->outputs[0]->type.dtype;
+  if (carnot_dtype_is_half(dtype) && is_cast_to(from, dtype)) from = from->inputs[0]->producer;
   return from && from->op == CARNOT_OP_DEQUANTIZE_LINEAR;
+}
+
+// The dequantize node that makes |value| for |reader| alone, behind a cast to half precision, which
+// is taken. NULL: there is none.
+static carnot_node* take_cast_to_half(match* m, const carnot_value* value,
+                                      const carnot_node* reader) {
+  carnot_node* node = sole_producer(value, reader);
+  if (carnot_dtype_is_half(m->dtype) && is_cast_to(node, m->dtype)) {
+    carnot_node* from = sole_producer(node->inputs[0], node);
+    if (!from || from->op != CARNOT_OP_DEQUANTIZE_LINEAR || !take(m, node)) return NULL;
+    return from;
+  }
+  return node && node->op == CARNOT_OP_DEQUANTIZE_LINEAR ? node : NULL;
 }
 
 // |node| dequantizes what a quantize node makes and alone reads: takes both. *out is what is
@@ -67,6 +87,11 @@ static bool take_conversions(match* m, carnot_node* node, carnot_value** out) {
   carnot_node* from = sole_producer(node->inputs[0], node);
   if (!from || from->op != CARNOT_OP_QUANTIZE_LINEAR || !take(m, node) || !take(m, from))
     return false;
+  carnot_node* cast = sole_producer(from->inputs[0], from);
+  if (carnot_dtype_is_half(m->dtype) && is_cast_to(cast, CARNOT_DTYPE_F32)) {
+    if (!take(m, cast)) return false;
+    from = cast;
+  }
   *out = from->inputs[0];
   return true;
 }
@@ -74,8 +99,8 @@ static bool take_conversions(match* m, carnot_node* node, carnot_value** out) {
 // The node that makes |value| for |reader| alone, behind conversions to bytes and back, which are
 // taken. *reader is the node that reads its result.
 static carnot_node* producer_behind(match* m, carnot_value* value, const carnot_node** reader) {
-  carnot_node* node = sole_producer(value, *reader);
-  if (!m->is_quantized || !node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR) return node;
+  carnot_node* node = m->is_quantized ? take_cast_to_half(m, value, *reader) : NULL;
+  if (!node) return sole_producer(value, *reader);
   if (!take_conversions(m, node, &value)) return NULL;
   *reader = m->nodes[m->count - 1];
   return sole_producer(value, *reader);
@@ -267,11 +292,23 @@ static bool take_views(match* m, carnot_value* value, carnot_node* reader, int a
   return try_views(m, value, reader, axis, /*may_cut=*/false, &undone);
 }
 
+// The dequantize node that makes |value| for |reader|, behind scales and a cast to half precision,
+// which are taken. NULL: there is none.
+static carnot_node* take_scales(match* m, const carnot_value* value, const carnot_node* reader) {
+  for (;;) {
+    carnot_node* node = sole_producer(value, reader);
+    if (!node || node->op == CARNOT_OP_DEQUANTIZE_LINEAR) return node;
+    value = is_cast_to(node, m->dtype) ? node->inputs[0] : scaled(node);
+    if (!carnot_dtype_is_half(m->dtype) || !value || !take(m, node)) return NULL;
+    reader = node;
+  }
+}
+
 // Takes what precedes input |input| of a MatMul, from its dequantize node on where it has one.
 static bool take_operand(match* m, carnot_node* matmul, int input, int axis) {
   if (!m->is_quantized) return take_views(m, matmul->inputs[input], matmul, axis);
-  carnot_node* from = sole_producer(matmul->inputs[input], matmul);
-  if (!from || from->op != CARNOT_OP_DEQUANTIZE_LINEAR || !take(m, from)) return false;
+  carnot_node* from = take_scales(m, matmul->inputs[input], matmul);
+  if (!from || !take(m, from)) return false;
   const carnot_dtype dtype = m->dtype;
   m->dtype = from->inputs[0]->type.dtype;
   const bool taken = take_views(m, from->inputs[0], from, axis);
@@ -432,7 +469,7 @@ static carnot_node* values_matmul(const carnot_value* p) {
   for (size_t u = 0; u < p->use_count; u++) {
     carnot_node* reader = p->uses[u].node;
     if (carnot_node_is_fn(reader, CARNOT_FN_SELECT)) reader = carnot_only_user(reader->outputs[0]);
-    for (int i = 0; i < 2 && reader && is_conversion(reader); i++)
+    for (int i = 0; i < 4 && reader && (is_conversion(reader) || reader->op == CARNOT_OP_CAST); i++)
       reader = carnot_only_user(reader->outputs[0]);
     if (reader && reader->op == CARNOT_OP_MIX_HEADS) reader = carnot_only_user(reader->outputs[0]);
     if (reader && reader->op == CARNOT_OP_MATMUL) return reader;

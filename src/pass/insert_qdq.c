@@ -10,6 +10,9 @@
 //     result of a later convolution
 //   max pooling in front of layers: its operand, with the range of its result
 //   a mean between two layers: its operand
+//   attention, in FP8 where it is asked for: queries, keys and values, and softmax's result, which
+//   is
+//     at most 1, with scale 1 / 448
 //
 // Networks that are written to a file (options->qdq) get the types that their readers want, keep
 // float biases, and pool floats.
@@ -29,6 +32,7 @@ typedef struct inserter {
   carnot_node* at;                            // new nodes go before it
   carnot_value **quantized, **scale, **zero;  // by the id of an activation; NULL: none
   bool* is_result;  // by value id: a result of a layer that was quantized, epilogue included
+  bool* attends;    // by value id: the result of attention whose queries and keys are quantized
   carnot_qdq_style style;
   size_t value_count;
   carnot_status* status;
@@ -124,6 +128,18 @@ static bool is_quantizable(const inserter* m, const carnot_value* value) {
   double min, max;
   return value && value->id < m->value_count && !value->constant && carnot_is_ranked(value) &&
          value->type.dtype == CARNOT_DTYPE_F32 && range_of(value, &min, &max);
+}
+
+// The only node that reads the elements of |value|, not its shape; NULL: there is not one.
+static const carnot_node* only_reader(const carnot_value* value) {
+  const carnot_node* reader = NULL;
+  if (value->block_output_count) return NULL;
+  for (size_t i = 0; i < value->use_count; i++) {
+    if (value->uses[i].node->op == CARNOT_OP_SHAPE) continue;
+    if (reader) return NULL;
+    reader = value->uses[i].node;
+  }
+  return reader;
 }
 
 // ---- weights ----
@@ -294,18 +310,6 @@ static bool is_mean(const carnot_node* node) {
          carnot_attr_is(carnot_node_row(node), &node->attrs, "fn", "mean");
 }
 
-// The only node that reads the elements of |value|, not its shape; NULL: there is not one.
-static const carnot_node* only_reader(const carnot_value* value) {
-  const carnot_node* reader = NULL;
-  if (value->block_output_count) return NULL;
-  for (size_t i = 0; i < value->use_count; i++) {
-    if (value->uses[i].node->op == CARNOT_OP_SHAPE) continue;
-    if (reader) return NULL;
-    reader = value->uses[i].node;
-  }
-  return reader;
-}
-
 // The layer that alone reads |value|, or a view of it, as its operand; NULL: there is not one.
 static const carnot_node* only_layer(const carnot_value* value) {
   for (;;) {
@@ -325,6 +329,95 @@ static void quantize_mean(inserter* m, carnot_node* node) {
     return;
   carnot_value* back = rounded(m, node->inputs[0]);
   if (!m->status) carnot_node_set_input(node, 0, back);
+}
+
+// The softmax of the scores |value|, behind a scale and a mask that nothing else reads.
+static const carnot_node* softmax_of(const carnot_value* value) {
+  for (;;) {
+    const carnot_node* reader = carnot_only_user(value);
+    if (!reader || reader->op == CARNOT_OP_SOFTMAX) return reader;
+    if (!carnot_node_is_fn(reader, CARNOT_FN_ADD) && !carnot_node_is_fn(reader, CARNOT_FN_MUL) &&
+        !carnot_node_is_fn(reader, CARNOT_FN_DIV))
+      return NULL;
+    value = reader->outputs[0];
+  }
+}
+
+// The product of softmax's result and the values, behind a guard against rows without a key.
+static carnot_node* values_product(const carnot_node* softmax) {
+  const carnot_value* weights = softmax->outputs[0];
+  double other = 1;
+  for (size_t u = 0; u < softmax->outputs[0]->use_count; u++) {
+    const carnot_node* reader = softmax->outputs[0]->uses[u].node;
+    if (carnot_node_is_fn(reader, CARNOT_FN_SELECT) && reader->inputs[2] == softmax->outputs[0] &&
+        carnot_value_scalar(reader->inputs[1], &other) && other == 0)
+      weights = reader->outputs[0];
+  }
+  carnot_node* product = carnot_only_user(weights);
+  return product && product->op == CARNOT_OP_MATMUL && product->inputs[0] == weights &&
+                 weights->type.dtype == CARNOT_DTYPE_F32
+             ? product
+             : NULL;
+}
+
+static void round_operand(inserter* m, carnot_node* node, int input) {
+  carnot_value* back = rounded(m, node->inputs[input]);
+  if (!m->status) carnot_node_set_input(node, input, back);
+}
+
+// Where an operand of a node comes from: the input of |node| behind which there are only moves of
+// elements and scales for this operand.
+typedef struct origin {
+  carnot_node* node;
+  int input;
+} origin;
+
+static origin origin_of(carnot_node* node, int input) {
+  origin at = {node, input};
+  for (;;) {
+    const carnot_value* value = at.node->inputs[at.input];
+    carnot_node* from = value->producer;
+    double number;
+    if (!from || from->block != node->block || only_reader(value) != at.node) return at;
+    const bool scales =
+        carnot_node_is_fn(from, CARNOT_FN_MUL) || carnot_node_is_fn(from, CARNOT_FN_DIV);
+    if (carnot_op_has_trait(from->op, CARNOT_TRAIT_VIEW) || from->op == CARNOT_OP_TRANSPOSE ||
+        (scales && carnot_value_scalar(from->inputs[1], &number)))
+      at = (origin){from, 0};
+    else
+      return at;
+  }
+}
+
+static bool has_range(const inserter* m, origin at) {
+  return is_quantizable(m, at.node->inputs[at.input]);
+}
+
+static void round_origin(inserter* m, origin at) {
+  carnot_node* visited = m->at;
+  m->at = at.node;
+  round_operand(m, at.node, at.input);
+  m->at = visited;
+}
+
+// The product of queries and keys of attention, which decides for the other one, of weights and
+// values. Queries, keys and values are rounded where their projections write them.
+static void quantize_attention(inserter* m, carnot_node* node) {
+  const origin left = origin_of(node, 0), right = origin_of(node, 1);
+  if (m->attends[node->outputs[0]->id]) {
+    m->scale[node->inputs[0]->id] = number(m, 1.0 / kLargestFp8);
+    round_operand(m, node, 0);
+    round_origin(m, right);
+    return;
+  }
+  const carnot_node* softmax = softmax_of(node->outputs[0]);
+  carnot_node* last = softmax ? values_product(softmax) : NULL;
+  if (!last || last->block != node->block || !has_range(m, left) || !has_range(m, right) ||
+      !has_range(m, origin_of(last, 1)))
+    return;
+  m->attends[last->outputs[0]->id] = true;
+  round_origin(m, left);
+  round_origin(m, right);
 }
 
 // What |node| reads of the results of layers, where it is not part of one.
@@ -359,12 +452,15 @@ carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_opt
                 .quantized = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
                 .scale = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
                 .zero = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
-                .is_result = CARNOT_NEW_ARRAY(arena, bool, count + 1)};
+                .is_result = CARNOT_NEW_ARRAY(arena, bool, count + 1),
+                .attends = CARNOT_NEW_ARRAY(arena, bool, count + 1)};
   CARNOT_TRY(carnot_arena_status(arena));
   for (carnot_node* node = graph->main->first; node && !m.status; node = node->next) {
     m.at = node;
     if (carnot_takes_qdq(node) && is_quantizable(&m, node->inputs[0]))
       quantize_layer(&m, node);
+    else if (m.style.attention && node->op == CARNOT_OP_MATMUL)
+      quantize_attention(&m, node);
     else if (m.style.rounds_results)
       round_results(&m, node);
     else if (carnot_node_is_fn(node, CARNOT_FN_ADD))

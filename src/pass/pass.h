@@ -11,6 +11,7 @@ typedef struct carnot_qdq_style {
   carnot_dtype type;    // of activations: I8, U8 or F8E4M3FN; INVALID: I8 or U8, as the range is
   bool is_exported;     // operators between quantized layers compute in float32, as biases do
   bool rounds_results;  // results of layers are quantized, not only operands
+  bool attention;       // of FP8: queries, keys, values and softmax's result are quantized too
 } carnot_qdq_style;
 
 typedef struct carnot_pass_options {

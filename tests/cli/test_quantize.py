@@ -212,11 +212,65 @@ def test_models_that_do_not_fit(model, tmp_path, flags, opset, said):
         ((), "ranges are needed: give --calibData=DIR or --calib=CACHE"),
         (("--types=int4", "--calib=c"), "it takes no calibration"),
         (("--types=fp8", "--for=openvino", "--calib=c"), "--for has no effect without --types=int8"),
+        (("--attention", "--calib=c"), "--attention has no effect without --types=fp8"),
         (("--blockSize=32", "--calib=c"), "--blockSize has no effect without --types=int4"),
     ],
 )
 def test_wrong_command_lines(model, tmp_path, flags, said):
     assert said in fails("quantize", model, "--output", tmp_path / "q.onnx", *flags, code=2)
+
+
+def attention(guarded: bool) -> onnx.ModelProto:
+    """Two heads of 16 over 24 rows: scales of queries and keys, or of the scores, and a guard against empty rows."""
+    tensors = {name: (RNG.standard_normal((32, 32)) / 5).astype(np.float32) for name in ("wq", "wk", "wv", "wo")}
+    tensors |= {"shape": np.array([0, 24, 2, 16]), "joined": np.array([0, 24, 32]), "scale": np.float32(0.5 if guarded else 0.25)}
+    nodes = [
+        *(h.make_node("MatMul", ["x", f"w{i}"], [f"{i}0"]) for i in "qkv"),
+        *(h.make_node("Reshape", [f"{i}0", "shape"], [f"{i}1"]) for i in "qkv"),
+        *(h.make_node("Transpose", [f"{i}1"], [f"{i}2"], perm=[0, 2, 3, 1] if i == "k" else [0, 2, 1, 3]) for i in "qkv"),
+    ]
+    if guarded:
+        tensors["none"] = np.float32(0)
+        nodes += [
+            *(h.make_node("Mul", [f"{i}2", "scale"], [f"{i}3"]) for i in "qk"),
+            h.make_node("MatMul", ["q3", "k3"], ["s"]),
+            h.make_node("Softmax", ["s"], ["p0"], axis=-1),
+            h.make_node("IsNaN", ["p0"], ["empty"]),
+            h.make_node("Where", ["empty", "none", "p0"], ["p"]),
+        ]
+    else:
+        nodes += [
+            h.make_node("MatMul", ["q2", "k2"], ["s0"]),
+            h.make_node("Mul", ["s0", "scale"], ["s"]),
+            h.make_node("Softmax", ["s"], ["p"], axis=-1),
+        ]
+    nodes += [
+        h.make_node("MatMul", ["p", "v2"], ["a"]),
+        h.make_node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
+        h.make_node("Reshape", ["b", "joined"], ["c"]),
+        h.make_node("MatMul", ["c", "wo"], ["y"]),
+    ]
+    x, y = (h.make_tensor_value_info(name, 1, [4, 24, 32]) for name in "xy")
+    graph = h.make_graph(nodes, "g", [x], [y], [nh.from_array(np.asarray(w), name) for name, w in tensors.items()])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 20)])
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_attention_in_fp8(tmp_path, guarded):
+    x = RNG.standard_normal((4, 24, 32)).astype(np.float32)
+    model, out = save(attention(guarded), tmp_path / "m.onnx", 20), tmp_path / "q.onnx"
+    folder_of(tmp_path / "data", x=x)
+    flags = (f"--calibData={tmp_path / 'data'}", "--types=fp8", "--attention")
+    assert "4 layers quantized" in passes("quantize", model, "--output", out, *flags)
+    onnx.checker.check_model(out, full_check=True)
+    graph = onnx.load(out).graph
+    rounded = {node.input[0]: node.input[1] for node in graph.node if node.op_type == "QuantizeLinear"}
+    assert set(rounded) == {"x", "q0", "k0", "v0", "p", "c"}  # queries, keys and values as their projections write them
+    scales = {i.name: nh.to_array(i) for i in graph.initializer}
+    assert scales[rounded["p"]] == np.float32(1 / 448)
+    wanted, theirs = by_onnxruntime(model, x), by_onnxruntime(out, x)
+    assert relative(run(out, x, tmp_path), theirs) < 1e-2
+    assert 1e-2 < relative(theirs, wanted) < 0.15  # four roundings to three bits, one behind another
 
 
 def test_files_that_are_no_model(tmp_path):

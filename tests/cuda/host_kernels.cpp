@@ -62,6 +62,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/attention/attention_cached_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_operands.cuh"
+#include "kernel/cuda/attention/attention_tma_params.h"
 #include "kernel/cuda/common/fp8.cuh"
 #include "kernel/cuda/common/sliding_window.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
@@ -195,10 +196,16 @@ static void run_depthwise_tile(const void* given, unsigned long long far) {
 #define HOST_DEPTHWISE_TILE_TYPES(COLUMNS, STEP) \
   HOST_DEPTHWISE_TILE(f16, COLUMNS, STEP) HOST_DEPTHWISE_TILE(bf16, COLUMNS, STEP)
 
+struct fp8 {
+  u8 bits;
+};
+static f32 load(fp8 x) { return load_e4m3(x.bits); }
+
 // Attention by the definition. mix(m, s): what happens to the scores of all heads of a query before
-// the softmax (0) and behind it (1).
-template <class T, class MIX>
-static void attend(carnot_cuda_attention_params c, unsigned long long far, MIX mix) {
+// the softmax (0) and behind it (1). Values of OPERAND are multiplied with |value_scale|.
+template <class T, class OPERAND = T, class MIX>
+static void attend(carnot_cuda_attention_params c, unsigned long long far, MIX mix,
+                   f32 value_scale = 1) {
   bring_near(c.q, far);
   bring_near(c.k, far);
   bring_near(c.v, far);
@@ -210,8 +217,8 @@ static void attend(carnot_cuda_attention_params c, unsigned long long far, MIX m
     for (i64 n = 0; n < c.queries; n++) {
       for (size_t i = 0; i < heads * keys; i++) {
         const i64 h = (i64)(i / keys), k = (i64)(i % keys);
-        const T *q = (const T*)c.q + b * c.q_s[0] + h * c.q_s[1] + n * c.q_s[2],
-                *key = (const T*)c.k + b * c.k_s[0] + h * c.k_s[1] + k * c.k_s[2];
+        const OPERAND *q = (const OPERAND*)c.q + b * c.q_s[0] + h * c.q_s[1] + n * c.q_s[2],
+                      *key = (const OPERAND*)c.k + b * c.k_s[0] + h * c.k_s[1] + k * c.k_s[2];
         s[i] = 0;
         for (int e = 0; e < c.size; e++) s[i] += (f64)load(q[e]) * load(key[e]) * c.scale;
         s[i] += mask_at<T>(c, c.mask, b * c.mask_s[0] + h * c.mask_s[1] + n * c.mask_s[2], (int)k);
@@ -231,7 +238,8 @@ static void attend(carnot_cuda_attention_params c, unsigned long long far, MIX m
         f64 sum = 0;
         for (i64 k = 0; k < c.keys; k++)
           sum += s[(size_t)h * keys + (size_t)k] *
-                 load(((const T*)c.v)[b * c.v_s[0] + h * c.v_s[1] + k * c.v_s[2] + e]);
+                 load(((const OPERAND*)c.v)[b * c.v_s[0] + h * c.v_s[1] + k * c.v_s[2] + e]);
+        sum *= value_scale;
         const f32 four[4] = {(f32)sum};
         if (c.result.type)
           ((u8*)c.y)[to] = (u8)quantize_four<T>(c.result, 1 / c.result.scale, four);
@@ -243,6 +251,19 @@ static void attend(carnot_cuda_attention_params c, unsigned long long far, MIX m
 template <class T>
 static void run_attention(const void* given, unsigned long long far) {
   attend<T>(*(const carnot_cuda_attention_params*)given, far, [](int, std::vector<f64>&) {});
+}
+// The formula reads the mask itself.
+static void run_mask_kinds(const void*, unsigned long long) {}
+template <class T>
+static void run_attention_tma(const void* given, unsigned long long far) {
+  const auto* p = (const carnot_cuda_attention_tma_params*)given;
+  attend<T>(p->attention, far, [](int, std::vector<f64>&) {});
+}
+template <class T>
+static void run_attention_fp8(const void* given, unsigned long long far) {
+  const auto* p = (const carnot_cuda_attention_tma_params*)given;
+  attend<T, fp8>(
+      p->attention, far, [](int, std::vector<f64>&) {}, p->value_scale);
 }
 template <class T>
 static void run_attention_mixed(const void* given, unsigned long long far) {
@@ -343,6 +364,17 @@ static void run_rotary_pairs(const void* given, unsigned long long far) {
 #define HOST_ATTENTION(T, DTYPE, form)                                                \
   HOST_KERNEL(attention_##form##_##T, run_attention<T>, carnot_cuda_attention_params) \
   HOST_KERNEL(attention_##form##_bytes_##T, run_attention<T>, carnot_cuda_attention_params)
+#define HOST_MASK_KINDS(T, DTYPE, unused) \
+  HOST_KERNEL(attention_mask_kinds_##T, run_mask_kinds, carnot_cuda_attention_params)
+#define HOST_ATTENTION_FORM(NAME, RUN, ROWS, SIZE, T)                                             \
+  HOST_KERNEL(attention_##NAME##_##ROWS##_##SIZE##_##T, RUN<T>, carnot_cuda_attention_tma_params) \
+  HOST_KERNEL(attention_##NAME##_##ROWS##_##SIZE##_bytes_##T, RUN<T>,                             \
+              carnot_cuda_attention_tma_params)
+#define HOST_ATTENTION_TMA(ROWS, SIZE)                             \
+  HOST_ATTENTION_FORM(tma, run_attention_tma, ROWS, SIZE, f16)     \
+  HOST_ATTENTION_FORM(tma, run_attention_tma, ROWS, SIZE, bf16)    \
+  HOST_ATTENTION_FORM(fp8_tma, run_attention_fp8, ROWS, SIZE, f16) \
+  HOST_ATTENTION_FORM(fp8_tma, run_attention_fp8, ROWS, SIZE, bf16)
 #define HOST_MIXED(QUERIES)                                                \
   HOST_KERNEL(attention_mixed_##QUERIES##_f16, run_attention_mixed<f16>,   \
               carnot_cuda_attention_mixed_params)                          \
@@ -1024,6 +1056,8 @@ static const bool are_known = [] {
   CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, tiled_96)
   CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, tiled_128)
   CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, wgmma_64)
+  CARNOT_CUDA_HALF_TYPES(HOST_MASK_KINDS, )
+  CARNOT_CUDA_ATTENTION_TMA_SIZES(HOST_ATTENTION_TMA)
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
   CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)

@@ -183,3 +183,43 @@ def test_attention_quantizes(device: Device, shape: tuple, to: str, precision: s
     others = [line for line in profile.splitlines() if "cuda_attention" not in line]
     assert "cuda_attention" in profile, profile[-1500:]
     assert not any(f"node_of_{quantize}" in line for line in others), profile[-1500:]
+
+
+def attention_of_fp8(batch: int, rows: int, heads: int, size: int, mask: str, to: str) -> onnx.ModelProto:
+    """Attention whose queries, keys, values and softmax are rounded to FP8, between GEMMs. |mask|: "", "keys": one
+    for all queries, or "dense". |to|: what its result is rounded to, "" or fp8."""
+    masks = {"": {}, "keys": {"mask": [batch, 1, 1, rows]}, "dense": {"mask": [1, 1, rows, rows]}}[mask]
+    net, width = Fp8Net(x=[batch, rows, 64], **masks), heads * size
+
+    def part(*axes: int) -> str:
+        y = net.add("MatMul", "x", net.weight(64, width, scale=0.125))
+        y = net.add("Reshape", y, net.constant(np.array([batch, rows, heads, size])))
+        return net.fp8(net.add("Transpose", y, perm=axes), 1 / 80)
+
+    scores = net.add("MatMul", part(0, 2, 1, 3), part(0, 2, 3, 1))
+    scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
+    if mask:
+        scores = net.add("Add", scores, "mask")
+    weights = net.fp8(net.add("Softmax", scores, axis=-1), 1 / 448)
+    y = net.add("MatMul", weights, part(0, 2, 1, 3))
+    y = net.add("Reshape", net.add("Transpose", y, perm=(0, 2, 1, 3)), net.constant(np.array([batch, rows, width])))
+    if to == "fp8":
+        return net.model(quantized_gemm(net, y, width, to, 0.005))
+    return net.model(net.add("MatMul", y, net.weight(width, 64, scale=width**-0.5)))
+
+
+FP8_ATTENTION = [(1, 40, 2, 64, ""), (2, 65, 3, 32, "keys"), (1, 130, 2, 128, "dense"), (3, 77, 2, 96, "")]
+if not is_stand_in():
+    FP8_ATTENTION += [(40, 192, 8, 64, "keys"), (24, 300, 12, 64, "dense"), (9, 400, 12, 128, ""), (2, 1024, 4, 48, "")]
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("to", ["", "fp8"])
+@pytest.mark.parametrize("shape", FP8_ATTENTION)
+def test_attention_of_fp8(device: Device, shape: tuple, to: str, precision: str) -> None:
+    tactics = "cuda_attention_fp8_tma,copies" if device.is_stand_in else "-cuda_attention_generic"
+    error, profile = compare(device, attention_of_fp8(*shape, to), precision, CARNOT_CUDA_TACTICS=tactics)
+    assert "cuda_attention_fp8_tma" in profile, profile[-1500:]
+    # The kernels round weights relative to their greatest, not to softmax's scale: the results are two FP8 roundings
+    # apart, and where they are rounded to FP8 again, another two.
+    assert error <= (7e-2 if to else 4e-2), f"relative L2 {error:.1e}: {profile[-600:]}"

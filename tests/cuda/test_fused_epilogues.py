@@ -116,6 +116,33 @@ LIBRARY = [
     *cases("library's heads", heads, "cuda_attention_cudnn", [(2, 3, 100, 513, 64), (24, 12, 1, 197, 24)]),
     *cases("library's packed", packed, "cuda_attention_cudnn", [(3, 70, 4, 64)]),
 ]
+# Tiles of 128 and of 192 queries, several of them for a block; masks that all queries share, and dense ones, whose
+# tiles of keys may be masked out.
+ATTENTION_TMA = [
+    *cases(
+        "attention by TMA",
+        attention,
+        "cuda_attention_tma",
+        [
+            *[(1, 257, 5, 40, True), (2, 300, 2, 72, True), (3, 384, 2, 64, True), (2, 261, 3, 64, False)],
+            *[(2, 265, 2, 128, True), (44, 384, 6, 8, True), (9, 400, 2, 24, False)],
+        ],
+    ),
+    *cases(
+        "attention by TMA, heads",
+        heads,
+        "cuda_attention_tma",
+        [
+            *[(1, 16, 384, 384, 64, "log", 1, 1, 384, 384), (3, 2, 65, 307, 40, "bias", 3, 1, 65, 307)],
+            *[(1, 4, 17, 257, 80, "bias", 17, 257), (2, 2, 77, 260, 128, "bias", 260)],
+            *[(1, 20, 65, 265, 128, "log", 20, 65, 265), (2, 8, 64, 277, 80, "off", 2, 8, 64, 277)],
+            *[(12, 12, 211, 420, 64, "off", 12, 1, 211, 420), (24, 11, 192, 270, 8, "off", 24, 1, 192, 270)],
+            *[(8, 12, 100, 263, 32, "log", 8, 1, 1, 263), (8, 12, 128, 266, 64, "bias", 12, 1, 266)],
+        ],
+    ),
+    *cases("attention by TMA, packed", packed, "cuda_attention_tma", [(3, 270, 4, 16), (1, 300, 3, 64), (2, 340, 2, 40)]),
+]
+RIVALS = "-cuda_attention,cuda_attention_cudnn,cuda_attention_generic"
 MASKS = cases(
     "exported mask",
     functools.partial(attention, exported=True),
@@ -193,6 +220,13 @@ def check(device: Device, case: Case, precision: str, **environment: str) -> str
 @pytest.mark.parametrize("case", [*HALF, *MASKS], ids=name_of)
 def test_half(device: Device, case: Case, precision: str) -> str:
     return check(device, case, precision)
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("precision", HALF_TYPES)
+@pytest.mark.parametrize("case", ATTENTION_TMA, ids=name_of)
+def test_attention_tma(device: Device, case: Case, precision: str) -> str:
+    return check(device, case, precision, CARNOT_CUDA_TACTICS=case.tactic if device.is_stand_in else RIVALS)
 
 
 @pytest.mark.concurrent

@@ -13,6 +13,8 @@ const cli_flag cli_quantize_flags[] = {
      "any (default): int8 operands of layers, symmetric, which every runtime takes; openvino: "
      "uint8 "
      "activations; onnxruntime: uint8 activations, results of layers quantized too"},
+    {"attention", CLI_NO_VALUE, CLI_WORKS,
+     "with --types=fp8: queries, keys, values and softmax's result of attention too"},
     {"blockSize", CLI_VALUE, CLI_WORKS, "weights that share a scale with --types=int4; 32"},
     {"shapes", CLI_VALUE, CLI_WORKS, "NAME:1x3x224x224,…: shapes of inputs for the calibration"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
@@ -34,6 +36,9 @@ static carnot_status* read_flags(cli_flags* flags, carnot_onnx_quantize_options*
             CLI_USAGE "--for has no effect without --types=int8");
   CLI_CHECK(!out->block_size || out->type == CARNOT_DTYPE_I4, INVALID_ARGUMENT,
             CLI_USAGE "--blockSize has no effect without --types=int4");
+  out->attention = cli_flag_set(flags, "attention");
+  CLI_CHECK(!out->attention || out->type == CARNOT_DTYPE_F8E4M3FN, INVALID_ARGUMENT,
+            CLI_USAGE "--attention has no effect without --types=fp8");
   if (reader != FOR_ANY) out->type = CARNOT_DTYPE_U8;
   out->around_results = reader == FOR_ONNXRUNTIME;
   return NULL;

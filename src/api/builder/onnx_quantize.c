@@ -143,8 +143,10 @@ static void warn_of_batch_norms(const carnot_graph* graph, const carnot_build_co
 
 static carnot_status* write_qdq(quantizer* q, carnot_graph* graph, const carnot_config* config) {
   const size_t old_count = graph->value_count;
-  const carnot_qdq_style style = {
-      .type = q->options->type, .is_exported = true, .rounds_results = q->options->around_results};
+  const carnot_qdq_style style = {.type = q->options->type,
+                                  .is_exported = true,
+                                  .rounds_results = q->options->around_results,
+                                  .attention = q->options->attention};
   carnot_build_config build = carnot_config_for_builder(config);
   build.ranges = config ? config->build.ranges : NULL;
   CARNOT_CHECK(build.ranges && carnot_ranges_count(build.ranges), INVALID_ARGUMENT,
@@ -276,6 +278,9 @@ carnot_status* carnot_onnx_quantize_file(const char* model_path, const carnot_ne
   const int block = options->block_size;
   CARNOT_CHECK(!block || (block >= 16 && !(block & (block - 1))), INVALID_ARGUMENT,
                "the block size is %d, must be a power of two from 16 on", block);
+  CARNOT_CHECK(!options->attention || options->type == CARNOT_DTYPE_F8E4M3FN, INVALID_ARGUMENT,
+               "attention is quantized to float8e4m3fn, not to %s",
+               carnot_dtype_name(options->type));
   quantizer q = {.options = options};
   CARNOT_TRY(onnx_edit_open(model_path, &q.edit));
   q.written.arena = &q.edit.arena;

@@ -79,21 +79,28 @@ static bool int_of(const carnot_problem* p, uint32_t local, int64_t* out) {
 
 static bool is_float(const carnot_quantized_end* end) { return !carnot_is_end_bytes(end); }
 
+// Behind the cast between a 16-bit float and float32, in which values are converted to bytes.
+static const carnot_plan_node* behind_cast(const reader* r, const carnot_plan_node* node) {
+  const bool is_cast = node && node->op == CARNOT_OP_CAST && carnot_dtype_is_half(r->dtype);
+  return is_cast ? producer_of(r->problem, node->inputs[0]) : node;
+}
+
 // Behind a value that is quantized and dequantized again: its producer, and the conversion in
 // |out|. *node stays where it is not.
 static bool skip_conversions(const reader* r, const carnot_plan_node** node,
                              carnot_quantized_end* out) {
   const uint32_t inputs = r->problem->input_count;
   carnot_quantized_end up;
-  if (!r->bytes || !*node || (*node)->op != CARNOT_OP_DEQUANTIZE_LINEAR) return true;
-  const carnot_plan_node* down = producer_of(r->problem, (*node)->inputs[0]);
+  const carnot_plan_node* from = r->bytes ? behind_cast(r, *node) : NULL;
+  if (!from || from->op != CARNOT_OP_DEQUANTIZE_LINEAR) return true;
+  const carnot_plan_node* down = producer_of(r->problem, from->inputs[0]);
   if (!down || down->op != CARNOT_OP_QUANTIZE_LINEAR || !is_float(out) ||
-      !carnot_quantized_end_read(*node, inputs, &up) ||
+      !carnot_quantized_end_read(from, inputs, &up) ||
       !carnot_quantized_end_read(down, inputs, out) ||
       !carnot_is_same_number(r->problem, up.scale, out->scale) ||
       !carnot_is_same_number(r->problem, up.zero, out->zero))
     return false;
-  *node = producer_of(r->problem, down->inputs[0]);
+  *node = behind_cast(r, producer_of(r->problem, down->inputs[0]));
   return true;
 }
 
@@ -128,6 +135,13 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_qua
                              carnot_attention_view* out) {
   const carnot_plan_node* node = producer_of(r->problem, local);
   if (end) {
+    while (carnot_dtype_is_half(r->dtype) && node) {
+      if (node->op == CARNOT_OP_CAST)
+        local = node->inputs[0];
+      else if (!take_scale(r, node, &local))
+        break;
+      node = producer_of(r->problem, local);
+    }
     if (!node || node->op != CARNOT_OP_DEQUANTIZE_LINEAR ||
         !carnot_quantized_end_read(node, r->problem->input_count, end))
       return "an operand is not dequantized with one scale";
@@ -158,7 +172,9 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_qua
   }
   if (local >= r->problem->input_count) return "an operand is no input";
   const carnot_operand_desc* t = &r->problem->inputs[local];
-  if (end && !carnot_is_8bit(t->format.dtype)) return "an operand is not int8 or uint8";
+  const bool is_half = carnot_dtype_is_half(r->dtype);
+  if (end && is_half && t->format.dtype != CARNOT_DTYPE_F8E4M3FN) return "an operand is not FP8";
+  if (end && !is_half && !carnot_is_8bit(t->format.dtype)) return "an operand is not int8 or uint8";
   const char* why = not_taken(r, t, end ? t->format.dtype : r->dtype, 2, CARNOT_MAX_RANK);
   if (why) return why;
   out->input = (int32_t)local;
@@ -324,12 +340,13 @@ const char* carnot_attention_read_mixed(const carnot_problem* problem, carnot_dt
   return out_mixes->weights[0] < 0 && out_mixes->weights[1] < 0 ? "heads are not mixed" : NULL;
 }
 
-const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_attention_params* out,
+const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_dtype dtype,
+                                        carnot_attention_params* out,
                                         carnot_attention_conversions* conversions, char* reason,
                                         size_t size) {
   const carnot_quantized_end none = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
   *conversions = (carnot_attention_conversions){none, none, none, none, none, none, false, 1};
-  reader r = {problem, reason, size, 1, CARNOT_DTYPE_F32, conversions, NULL, &conversions->out};
+  reader r = {problem, reason, size, 1, dtype, conversions, NULL, &conversions->out};
   const char* why = read_region(&r, out);
   if (why) return why;
   return is_float(&conversions->weights) ? "softmax's result is not quantized" : NULL;

@@ -64,9 +64,11 @@ typedef struct carnot_attention_conversions {
   float factor;                  // 1: neither
 } carnot_attention_conversions;
 
-// Reads the region of dequantized q, k and v, of int8 or uint8; |scale| of |out| is not used. NULL,
-// or why it is none.
-const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_attention_params* out,
+// Reads the region of dequantized q, k and v: of int8 or uint8 where |dtype|, the type of the
+// softmax, is float32; of FP8, with casts between the conversions and the rest, where it is a
+// 16-bit float. NULL, or why it is none.
+const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_dtype dtype,
+                                        carnot_attention_params* out,
                                         carnot_attention_conversions* conversions, char* reason,
                                         size_t size);
 // validate, for every attention tactic: parameters of the right size whose inputs exist and whose

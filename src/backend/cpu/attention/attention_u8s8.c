@@ -64,7 +64,8 @@ static const char* read_bytes(const carnot_problem* problem, void* params, char*
   attention_bytes* p = params;
   carnot_attention_conversions c;
   *p = (attention_bytes){.output = CARNOT_INT8_OUTPUT_F32};
-  const char* why = carnot_attention_read_bytes(problem, &p->views, &c, reason, size);
+  const char* why =
+      carnot_attention_read_bytes(problem, CARNOT_DTYPE_F32, &p->views, &c, reason, size);
   if (why) return why;
   const carnot_dtype out = problem->outputs[0].format.dtype;
   p->rounds_scores = carnot_is_end_bytes(&c.scores);

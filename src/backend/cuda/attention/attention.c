@@ -7,10 +7,11 @@
 enum { kMaxSize = 128, kMaskWorthKinds = 1 << 20 };
 
 typedef struct attention_state {
-  CUfunction function, kinds;  // kinds: NULL without
+  CUfunction function;
+  carnot_cuda_attention_kinds kinds;
   carnot_cuda_attention_params params;
   carnot_cuda_attention_offsets at;
-  int64_t grid[3], kinds_grid[3];
+  int64_t grid[3];
   unsigned threads;
 } attention_state;
 
@@ -30,7 +31,7 @@ const char* carnot_cuda_attention_reject_heads(const carnot_problem* problem,
   return NULL;
 }
 
-static carnot_dtype softmax_type(const carnot_problem* problem) {
+carnot_dtype carnot_cuda_attention_softmax_type(const carnot_problem* problem) {
   for (uint32_t n = 0; n < problem->region->node_count; n++) {
     const carnot_plan_node* node = &problem->region->nodes[n];
     if (node->op == CARNOT_OP_SOFTMAX)
@@ -42,8 +43,8 @@ static carnot_dtype softmax_type(const carnot_problem* problem) {
 static const char* read_stored(const carnot_problem* problem, carnot_cuda_attention_stored* out,
                                char* reason, size_t size) {
   carnot_quantized_end end;
-  const carnot_dtype dtype = softmax_type(problem);
-  *out = (carnot_cuda_attention_stored){.result = {.type = CARNOT_CUDA_BYTE_NONE}};
+  const carnot_dtype dtype = carnot_cuda_attention_softmax_type(problem);
+  *out = (carnot_cuda_attention_stored){.dtype = (int32_t)dtype};
   if (!is_half(dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
   const char* why =
@@ -67,16 +68,22 @@ static const char* attention_reject(carnot_problem* problem, char* reason, size_
   return carnot_cuda_attention_reject(problem, &stored, reason, size);
 }
 
-carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
+carnot_status* carnot_cuda_attention_store(const carnot_cuda_attention_stored* stored,
+                                           carnot_prepared* out) {
   void* params;
-  char reason[256];
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, 1, sizeof(carnot_cuda_attention_stored), "parameters", &params));
-  const char* why = read_stored(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(*stored), "parameters", &params));
+  memcpy(params, stored, sizeof(*stored));
   out->params = params;
-  out->param_bytes = sizeof(carnot_cuda_attention_stored);
+  out->param_bytes = sizeof(*stored);
   return NULL;
+}
+
+carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_attention_stored stored;
+  char reason[256];
+  const char* why = read_stored(problem, &stored, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  return carnot_cuda_attention_store(&stored, out);
 }
 
 carnot_status* carnot_cuda_attention_check(const carnot_step_view* step) {
@@ -112,11 +119,13 @@ static carnot_status* set_strides(const carnot_heads* h, const carnot_heads* out
   return NULL;
 }
 
-static bool is_aligned(const carnot_operand* t, int64_t offset, const long long strides[3]) {
+// To |vector| bytes.
+static bool is_aligned(const carnot_operand* t, int64_t offset, const long long strides[3],
+                       unsigned vector) {
   const int bytes = carnot_cuda_bytes(t);
   uintptr_t bits = (uintptr_t)t->data | (uintptr_t)offset;
   for (int i = 0; i < 3; i++) bits |= (uintptr_t)(strides[i] * bytes);
-  return bits % (8 * (unsigned)bytes) == 0;
+  return bits % vector == 0;
 }
 
 static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dtype,
@@ -146,7 +155,7 @@ static carnot_status* check_result(const carnot_cuda_byte_result* result, carnot
   return NULL;
 }
 
-carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
+carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p, carnot_dtype dtype,
                                               const carnot_cuda_byte_result* result,
                                               const carnot_operand* inputs,
                                               const carnot_operand* outputs,
@@ -156,12 +165,14 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
                        *y = &outputs[0];
   const carnot_operand used[] = {*q, *k, *v, *y};
   CARNOT_TRY(carnot_cuda_on_device(used, 4));
-  const carnot_dtype dtype = q->format.dtype;
+  const carnot_dtype operand = q->format.dtype;
+  CARNOT_CHECK(operand == dtype || operand == CARNOT_DTYPE_F8E4M3FN, INVALID_ARGUMENT,
+               "queries are %s, must be %s", carnot_dtype_name(operand), carnot_dtype_name(dtype));
   carnot_heads hq, hk, hv, hy;
   CARNOT_TRY(check_result(result, dtype, y));
-  CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
-  CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
-  CARNOT_TRY(carnot_heads_make(&p->v, v, dtype, &hv));
+  CARNOT_TRY(carnot_heads_make(&p->q, q, operand, &hq));
+  CARNOT_TRY(carnot_heads_make(&p->k, k, operand, &hk));
+  CARNOT_TRY(carnot_heads_make(&p->v, v, operand, &hv));
   CARNOT_TRY(carnot_heads_make(&p->out, y, y->format.dtype, &hy));
   CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
   CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
@@ -182,12 +193,32 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
   CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
   CARNOT_TRY(set_strides(&hy, &hy, to->y_s));
   if (p->mask >= 0) CARNOT_TRY(describe_mask(&inputs[p->mask], dtype, &hy, to));
-  *out_at = (carnot_cuda_attention_offsets){hq.offset * 2, hk.offset * 2,
-                                            hv.offset * 2, hy.offset * carnot_cuda_bytes(y),
-                                            hy.batch,      false};
-  out_at->aligned = is_aligned(q, out_at->q, to->q_s) && is_aligned(k, out_at->k, to->k_s) &&
-                    is_aligned(v, out_at->v, to->v_s) && is_aligned(y, out_at->y, to->y_s);
+  const int bytes = carnot_cuda_bytes(q);
+  *out_at = (carnot_cuda_attention_offsets){hq.offset * bytes, hk.offset * bytes,
+                                            hv.offset * bytes, hy.offset * carnot_cuda_bytes(y),
+                                            hy.batch,          false};
+  out_at->aligned = is_aligned(q, out_at->q, to->q_s, 16) &&
+                    is_aligned(k, out_at->k, to->k_s, 16) &&
+                    is_aligned(v, out_at->v, to->v_s, 16) &&
+                    is_aligned(y, out_at->y, to->y_s, 8 * (unsigned)carnot_cuda_bytes(y));
   return NULL;
+}
+
+carnot_status* carnot_cuda_attention_describe_problem(const carnot_problem* problem,
+                                                      const carnot_cuda_attention_stored* stored,
+                                                      carnot_cuda_attention_params* out,
+                                                      carnot_cuda_attention_offsets* out_at) {
+  carnot_attention_params p = stored->attention;
+  const carnot_operand_desc* types[] = {&problem->inputs[p.q.input], &problem->inputs[p.k.input],
+                                        &problem->inputs[p.v.input], &problem->outputs[0],
+                                        &problem->inputs[p.mask >= 0 ? p.mask : p.q.input]};
+  carnot_operand operands[5];
+  for (int i = 0; i < 5; i++)
+    operands[i] = carnot_cuda_operand_of(types[i], CARNOT_LAYOUT_ROW_MAJOR);
+  p.q.input = 0, p.k.input = 1, p.v.input = 2;
+  if (p.mask >= 0) p.mask = 4;
+  return carnot_cuda_attention_describe(&p, (carnot_dtype)stored->dtype, &stored->result, operands,
+                                        &operands[3], out, out_at);
 }
 
 static const carnot_cuda_kernel_id kMaskKinds[CARNOT_DTYPE_COUNT] = {
@@ -207,23 +238,42 @@ static const kernel_forms kTiled[4] = {FORMS(attention_tiled_32), FORMS(attentio
                                        FORMS(attention_tiled_96), FORMS(attention_tiled_128)};
 #undef FORMS
 
-// A dense mask of many queries is classified by tile once per mask instead of once per head.
-static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtype,
-                                 attention_state* s, size_t* out_workspace_bytes) {
-  carnot_cuda_attention_params* p = &s->params;
+carnot_status* carnot_cuda_attention_find_kinds(const carnot_step_view* step, carnot_dtype dtype,
+                                                int64_t heads, carnot_cuda_attention_params* p,
+                                                carnot_cuda_attention_kinds* out,
+                                                size_t* out_workspace_bytes) {
   const long long matrix = (long long)p->queries * p->keys, *apart = p->mask_s;
-  if (!apart[2] || !s->grid[1]) return NULL;
-  int64_t inner = apart[1] ? p->inner : 1, outer = apart[0] ? s->grid[1] / p->inner : 1;
+  *out = (carnot_cuda_attention_kinds){.function = NULL};
+  *out_workspace_bytes = 0;
+  if (!apart[2] || !heads) return NULL;
+  int64_t inner = apart[1] ? p->inner : 1, outer = apart[0] ? heads / p->inner : 1,
+          tiles = carnot_ceildiv(p->queries, p->tile_rows);
   bool dense = apart[2] == p->keys && (!apart[1] || apart[1] == matrix) &&
                (!apart[0] || apart[0] == inner * matrix);
-  if (!dense || s->grid[1] < 4 * outer * inner || matrix * outer * inner < kMaskWorthKinds)
-    return NULL;
+  if (!dense || heads < 4 * outer * inner || matrix * outer * inner < kMaskWorthKinds) return NULL;
   p->kinds_s[0] = apart[0] ? (int)inner : 0;
   p->kinds_s[1] = apart[1] != 0;
-  s->kinds_grid[0] = s->grid[0], s->kinds_grid[1] = outer * inner, s->kinds_grid[2] = 1;
-  *out_workspace_bytes =
-      (size_t)(s->grid[0] * outer * inner * carnot_ceildiv(p->keys, p->tile_keys));
-  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kMaskKinds, dtype, &s->kinds);
+  out->grid[0] = tiles, out->grid[1] = outer * inner, out->grid[2] = 1;
+  *out_workspace_bytes = (size_t)(tiles * outer * inner * carnot_ceildiv(p->keys, p->tile_keys));
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kMaskKinds, dtype, &out->function);
+}
+
+carnot_status* carnot_cuda_attention_bind(const carnot_step_view* step,
+                                          const carnot_cuda_attention_offsets* at,
+                                          const carnot_cuda_attention_kinds* kinds,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* workspace,
+                                          carnot_cuda_attention_params* params) {
+  const carnot_attention_params* p =
+      &((const carnot_cuda_attention_stored*)step->params)->attention;
+  params->q = (const char*)inputs[p->q.input].data + at->q;
+  params->k = (const char*)inputs[p->k.input].data + at->k;
+  params->v = (const char*)inputs[p->v.input].data + at->v;
+  params->y = (char*)outputs[0].data + at->y;
+  params->mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
+  if (!kinds->function) return NULL;
+  params->kinds = workspace;
+  return carnot_cuda_launch(step, kinds->function, kinds->grid, 1024, params);
 }
 
 // Tiles of keys in shared memory, by warpgroups where 128 queries a block still keep the
@@ -257,7 +307,9 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
     kernels = &kTiled[width / 32 - 1];
   }
   s->grid[0] = carnot_ceildiv(p->queries, p->tile_rows);
-  if (p->tile_rows >= 64) CARNOT_TRY(find_kinds(step, dtype, s, out_workspace_bytes));
+  if (p->tile_rows >= 64)
+    CARNOT_TRY(
+        carnot_cuda_attention_find_kinds(step, dtype, heads, p, &s->kinds, out_workspace_bytes));
   return carnot_cuda_kernel_for(cuda, (*kernels)[p->result.type != CARNOT_CUDA_BYTE_NONE], dtype,
                                 &s->function);
 }
@@ -269,30 +321,20 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
   attention_state* s = state;
   *s = (attention_state){.grid = {1, 1, 1}};
   const carnot_cuda_attention_stored* stored = step->params;
-  CARNOT_TRY(carnot_cuda_attention_describe(&stored->attention, &stored->result, inputs, outputs,
-                                            &s->params, &s->at));
+  CARNOT_TRY(carnot_cuda_attention_describe(&stored->attention, (carnot_dtype)stored->dtype,
+                                            &stored->result, inputs, outputs, &s->params, &s->at));
   s->grid[1] = s->at.heads;
   CARNOT_CHECK(s->at.heads <= 65535, UNSUPPORTED, "%lld heads", (long long)s->at.heads);
-  return choose_kernel(step, inputs[stored->attention.q.input].format.dtype, s,
-                       out_workspace_bytes);
+  return choose_kernel(step, (carnot_dtype)stored->dtype, s, out_workspace_bytes);
 }
 
 static carnot_status* attention_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
   (void)executor;
-  const carnot_attention_params* p =
-      &((const carnot_cuda_attention_stored*)step->params)->attention;
   attention_state* s = state;
-  s->params.q = (const char*)inputs[p->q.input].data + s->at.q;
-  s->params.k = (const char*)inputs[p->k.input].data + s->at.k;
-  s->params.v = (const char*)inputs[p->v.input].data + s->at.v;
-  s->params.y = (char*)outputs[0].data + s->at.y;
-  s->params.mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
-  if (s->kinds) {
-    s->params.kinds = workspace;
-    CARNOT_TRY(carnot_cuda_launch(step, s->kinds, s->kinds_grid, 1024, &s->params));
-  }
+  CARNOT_TRY(
+      carnot_cuda_attention_bind(step, &s->at, &s->kinds, inputs, outputs, workspace, &s->params));
   return carnot_cuda_launch(step, s->function, s->grid, s->threads, &s->params);
 }
 

@@ -14,44 +14,37 @@ typedef struct cudnn_attention_state {
 } cudnn_attention_state;
 _Static_assert(sizeof(cudnn_attention_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static carnot_status* make_key(const carnot_attention_params* p, const carnot_operand* inputs,
-                               const carnot_operand* outputs, carnot_cuda_cudnn_key* out,
-                               carnot_cuda_attention_offsets* out_at) {
-  memset(out, 0, sizeof(*out));
+// |out| has its call; |dtype| is the result's.
+static carnot_status* complete_key(carnot_dtype dtype, const carnot_cuda_attention_offsets* at,
+                                   carnot_cuda_cudnn_key* out) {
   out->kind = CARNOT_CUDA_CUDNN_ATTENTION;
-  out->dtype = (int32_t)outputs[0].format.dtype;
-  CARNOT_TRY(
-      carnot_cuda_attention_describe(p, NULL, inputs, outputs, &out->attention.call, out_at));
+  out->dtype = (int32_t)dtype;
   const carnot_cuda_attention_params* call = &out->attention.call;
-  CARNOT_CHECK(out_at->aligned, UNSUPPORTED, "heads do not begin at multiples of 16 bytes");
-  CARNOT_CHECK(out_at->heads > 0 && call->queries > 0 && call->keys > 0 &&
-                   (double)out_at->heads * call->queries * call->keys < 0x1p62,
-               UNSUPPORTED, "%lld heads of %d queries and %d keys", (long long)out_at->heads,
+  CARNOT_CHECK(at->aligned, UNSUPPORTED, "heads do not begin at multiples of 16 bytes");
+  CARNOT_CHECK(at->heads > 0 && call->queries > 0 && call->keys > 0 &&
+                   (double)at->heads * call->queries * call->keys < 0x1p62,
+               UNSUPPORTED, "%lld heads of %d queries and %d keys", (long long)at->heads,
                call->queries, call->keys);
   out->attention.call.scale = 0;  // set by each run
-  out->attention.heads = out_at->heads;
+  out->attention.heads = at->heads;
   return NULL;
 }
 
 // At the sizes that the build is for.
-static carnot_status* key_of(const carnot_problem* problem, const carnot_attention_params* p,
+static carnot_status* key_of(const carnot_problem* problem,
+                             const carnot_cuda_attention_stored* stored,
                              carnot_cuda_cudnn_key* out) {
-  const carnot_operand_desc* types[] = {&problem->inputs[p->q.input], &problem->inputs[p->k.input],
-                                        &problem->inputs[p->v.input], &problem->outputs[0]};
-  carnot_operand operands[4];
-  for (int i = 0; i < 4; i++)
-    operands[i] = carnot_cuda_operand_of(types[i], CARNOT_LAYOUT_ROW_MAJOR);
-  carnot_attention_params renumbered = *p;
-  renumbered.q.input = 0, renumbered.k.input = 1, renumbered.v.input = 2;
   carnot_cuda_attention_offsets at;
-  return make_key(&renumbered, operands, &operands[3], out, &at);
+  memset(out, 0, sizeof(*out));
+  CARNOT_TRY(carnot_cuda_attention_describe_problem(problem, stored, &out->attention.call, &at));
+  return complete_key(problem->outputs[0].format.dtype, &at, out);
 }
 
 static uint64_t attention_cudnn_load_ns(const carnot_problem* problem,
                                         const carnot_prepared* prepared) {
   const carnot_cuda_attention_stored* stored = prepared->params;
   carnot_cuda_cudnn_key key;
-  carnot_status* status = key_of(problem, &stored->attention, &key);
+  carnot_status* status = key_of(problem, stored, &key);
   uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(carnot_cuda_of(problem->device), &key, NULL);
   carnot_status_free(status);
   return ns;
@@ -71,7 +64,7 @@ static const char* attention_cudnn_reject(carnot_problem* problem, char* reason,
                                      cuda->cudnn_version);
   carnot_cuda_cudnn_plan* plan = NULL;
   carnot_cuda_cudnn_key key;
-  carnot_status* status = key_of(problem, p, &key);
+  carnot_status* status = key_of(problem, &stored, &key);
   if (!status) status = carnot_cuda_cudnn_find(cuda, &key, NULL, &plan);
   if (!status && plan->plan) return NULL;
   carnot_cuda_reject_reason(reason, size, status ? "%s" : "cuDNN has no engine for it",
@@ -93,7 +86,10 @@ static carnot_status* attention_cudnn_shape(const carnot_step_view* step,
   CARNOT_CHECK(p->mask < 0, INVALID_MODEL, "attention of cuDNN takes no mask");
   carnot_cuda_cudnn_key key;
   *s = (cudnn_attention_state){.scale = p->scale};
-  CARNOT_TRY(make_key(p, inputs, outputs, &key, &s->at));
+  memset(&key, 0, sizeof(key));
+  CARNOT_TRY(carnot_cuda_attention_describe(p, inputs[p->q.input].format.dtype, NULL, inputs,
+                                            outputs, &key.attention.call, &s->at));
+  CARNOT_TRY(complete_key(outputs[0].format.dtype, &s->at, &key));
   CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, NULL, &s->plan));
   CARNOT_CHECK(s->plan->plan, UNSUPPORTED,
                "cuDNN %d has no engine for %lld heads of %d queries and %d keys of %d and %d",

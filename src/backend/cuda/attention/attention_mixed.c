@@ -151,7 +151,8 @@ static carnot_status* mixed_configure(const carnot_step_view* step, const carnot
   mixed_state* s = state;
   *s = (mixed_state){.grid = {1, 1, 1}};
   carnot_cuda_attention_params* c = &s->params.call;
-  CARNOT_TRY(carnot_cuda_attention_describe(&p->attention, NULL, inputs, outputs, c, &s->at));
+  CARNOT_TRY(carnot_cuda_attention_describe(
+      &p->attention, inputs[p->attention.q.input].format.dtype, NULL, inputs, outputs, c, &s->at));
   CARNOT_TRY(check_mixes(p, inputs, outputs[0].format.dtype, c->inner));
   const int64_t outer = c->outer;
   const int form = choose_form(cuda, c, outer);

@@ -7,6 +7,7 @@
 #include "kernel/cuda/attention/attention_cached_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_params.h"
+#include "kernel/cuda/attention/attention_tma_params.h"
 #include "kernel/cuda/attention/cross_covariance_params.h"
 #include "kernel/cuda/attention/rotary_params.h"
 #include "kernel/cuda/common/kernel_types.h"

@@ -40,48 +40,23 @@ carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda, const carnot_cuda_
   return NULL;
 }
 
-// Elements of a tensor map, whose boxes have |depth| of them: 128 or 64 bytes.
-typedef struct element {
-  CUtensorMapDataType type;
-  cuuint32_t bytes, depth;
-} element;
-static element byte_of(int depth) {
-  return (element){CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, (cuuint32_t)depth};
-}
-static CUtensorMapSwizzle swizzle_of(element of) {
-  return of.bytes * of.depth == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
-}
-
 // Of the operands of a step: boxes of 128 bytes.
-static element element_of(carnot_dtype dtype) {
-  if (dtype == CARNOT_DTYPE_F8E4M3FN) return byte_of(2 * kDepth);
-  return (element){dtype == CARNOT_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                   2, kDepth};
-}
-
-static carnot_status* map_tiled(carnot_cuda* cuda, element of, const void* address, cuuint32_t rank,
-                                const cuuint64_t* dims, const cuuint64_t* strides,
-                                const cuuint32_t* box, carnot_cuda_tma_descriptor* out) {
-  static const cuuint32_t kSteps[5] = {1, 1, 1, 1, 1};
-  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeTiled(
-                            (CUtensorMap*)out, of.type, rank, (void*)(uintptr_t)address, dims,
-                            strides, box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(of),
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-  return NULL;
+static carnot_cuda_tma_element element_of(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_F8E4M3FN ? carnot_cuda_tma_byte(2 * kDepth)
+                                        : carnot_cuda_tma_half(dtype);
 }
 
 // Boxes of |height| rows of [rows, columns], |pitch| elements apart.
-static carnot_status* map_rows(carnot_cuda* cuda, element of, const void* address, int64_t rows,
-                               int columns, int64_t pitch, int height,
+static carnot_status* map_rows(carnot_cuda* cuda, carnot_cuda_tma_element of, const void* address,
+                               int64_t rows, int columns, int64_t pitch, int height,
                                carnot_cuda_tma_descriptor* out) {
   const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
                    strides[1] = {(cuuint64_t)pitch * of.bytes};
   const cuuint32_t box[2] = {of.depth, (cuuint32_t)height};
-  return map_tiled(cuda, of, address, 2, dims, strides, box, out);
+  return carnot_cuda_tma_map_tiled(cuda, of, address, 2, dims, strides, box, out);
 }
 
-static carnot_status* map_windows(carnot_cuda* cuda, element of,
+static carnot_status* map_windows(carnot_cuda* cuda, carnot_cuda_tma_element of,
                                   const carnot_cuda_gemm_tile_params* p, int images, int height,
                                   carnot_cuda_tma_descriptor* out) {
   const cuuint64_t pixel = (cuuint64_t)p->pixel * of.bytes;
@@ -93,17 +68,17 @@ static carnot_status* map_windows(carnot_cuda* cuda, element of,
   const int last[2] = {(p->out_columns - 1) * p->step[1] + first[0] + 1 - p->in_columns,
                        (p->out_rows - 1) * p->step[0] + first[1] + 1 - p->in_rows};
   const cuuint32_t steps[4] = {1, (cuuint32_t)p->step[1], (cuuint32_t)p->step[0], 1};
-  CARNOT_CUDA_TRY(
-      cuda, cuTensorMapEncodeIm2col(
-                (CUtensorMap*)out, of.type, 4, (void*)(uintptr_t)p->x, dims, strides, first, last,
-                of.depth, (cuuint32_t)height, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(of),
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeIm2col(
+                            (CUtensorMap*)out, of.type, 4, (void*)(uintptr_t)p->x, dims, strides,
+                            first, last, of.depth, (cuuint32_t)height, steps,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE, carnot_cuda_tma_swizzle(of),
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return NULL;
 }
 
-static carnot_status* map_x(carnot_cuda* cuda, element of, const carnot_cuda_gemm_tile_params* p,
-                            int images, bool is_window, int height,
-                            carnot_cuda_tma_descriptor* out) {
+static carnot_status* map_x(carnot_cuda* cuda, carnot_cuda_tma_element of,
+                            const carnot_cuda_gemm_tile_params* p, int images, bool is_window,
+                            int height, carnot_cuda_tma_descriptor* out) {
   return is_window ? map_windows(cuda, of, p, images, height, out)
                    : map_rows(cuda, of, p->x, p->rows, p->channels, p->pixel, height, out);
 }
@@ -117,7 +92,7 @@ carnot_status* carnot_cuda_tma_describe_bytes(carnot_cuda* cuda,
                                               const carnot_cuda_gemm_tile_params* params,
                                               int images, bool is_window, int depth, int height,
                                               carnot_cuda_tma_descriptor* out) {
-  return map_x(cuda, byte_of(depth), params, images, is_window, height, out);
+  return map_x(cuda, carnot_cuda_tma_byte(depth), params, images, is_window, height, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_byte_filters(carnot_cuda* cuda, const void* weights,
@@ -127,19 +102,20 @@ carnot_status* carnot_cuda_tma_describe_byte_filters(carnot_cuda* cuda, const vo
   const cuuint64_t dims[3] = {(cuuint64_t)channels, (cuuint64_t)taps, (cuuint64_t)filters},
                    strides[2] = {dims[0], dims[0] * dims[1]};
   const cuuint32_t box[3] = {(cuuint32_t)depth, 1, (cuuint32_t)height};
-  return map_tiled(cuda, byte_of(depth), weights, 3, dims, strides, box, out);
+  return carnot_cuda_tma_map_tiled(cuda, carnot_cuda_tma_byte(depth), weights, 3, dims, strides,
+                                   box, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_byte_rows(carnot_cuda* cuda, const void* address,
                                                   int64_t rows, int columns, int depth, int height,
                                                   carnot_cuda_tma_descriptor* out) {
-  return map_rows(cuda, byte_of(depth), address, rows, columns, columns, height, out);
+  return map_rows(cuda, carnot_cuda_tma_byte(depth), address, rows, columns, columns, height, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_residual(carnot_cuda* cuda,
                                                  const carnot_cuda_gemm_tile_step* t, int height,
                                                  carnot_cuda_tma_descriptor* out) {
-  static const element kBits16 = {CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, kDepth};
+  static const carnot_cuda_tma_element kBits16 = {CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, kDepth};
   const carnot_cuda_gemm_tile_params* p = &t->params;
   return map_rows(cuda, kBits16, p->residual, p->rows, p->filters, p->filters, height, out);
 }
@@ -157,10 +133,10 @@ carnot_status* carnot_cuda_tma_describe_permuted_weights(carnot_cuda* cuda,
                                                          int height,
                                                          carnot_cuda_tma_descriptor* out) {
   const carnot_cuda_gemm_tile_params* p = &t->params;
-  const element of = element_of(t->operand);
+  const carnot_cuda_tma_element of = element_of(t->operand);
   const cuuint64_t row = (cuuint64_t)p->depth * of.bytes,
                    strides[4] = {row, 8 * row, 2 * row, 32 * row},
                    dims[5] = {(cuuint64_t)p->depth, 2, 4, 4, (cuuint64_t)p->filters / 32};
   const cuuint32_t box[5] = {of.depth, 2, 4, 4, (cuuint32_t)height / 32};
-  return map_tiled(cuda, of, p->w, 5, dims, strides, box, out);
+  return carnot_cuda_tma_map_tiled(cuda, of, p->w, 5, dims, strides, box, out);
 }

@@ -2,9 +2,9 @@
 #ifndef CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_
 #define CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_
 
+#include "backend/cuda/common/tma_map.h"
 #include "backend/cuda/gemm/gemm_tile_common.h"
 
-enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box of 16-bit floats; of FP8 twice as many
 // Boxes of the channels of |t|.
 static inline int carnot_cuda_tma_chunks(const carnot_cuda_gemm_tile_step* t) {
   const int depth = CARNOT_CUDA_TMA_DEPTH * (t->operand == CARNOT_DTYPE_F8E4M3FN ? 2 : 1);

@@ -78,7 +78,7 @@ DEVICE void cut_keys(f32 (*s)[4], int left) {
 enum { TILE_OPEN, TILE_CLOSED, TILE_MIXED };
 template <class V>
 DEVICE void attention_mask_kinds(const carnot_cuda_attention_params& p) {
-  enum { ROWS = 4, WARPS = 32 };
+  enum { ROWS = 6, WARPS = 32 };  // at most 192 queries of a tile
   int warp = threadIdx.x >> 5, lane = threadIdx.x & 31,
       tiles = (p.keys + p.tile_keys - 1) / p.tile_keys;
   int first = blockIdx.x * p.tile_rows, rows = min(p.tile_rows, p.queries - first);

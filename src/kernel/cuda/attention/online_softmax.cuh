@@ -20,19 +20,25 @@ struct softmax_rows {
 DEVICE softmax_rows softmax_begin() { return {{MINUS_INFINITY, MINUS_INFINITY}, {0, 0}}; }
 // Turns the scores of 16 queries and 8 N keys into weights. Returns whether earlier accumulators
 // must be rescaled, by |shrink|. The base follows the maximum only when weights would exceed
-// 2^8. A query whose keys are all masked by a huge finite value uses the unit 1, whose product
-// is exact.
-template <int N>
+// 2^(SHIFT + SLACK); that of the base is 2^SHIFT. A query whose keys are all masked by a huge
+// finite value uses the unit 1, whose product is exact.
+template <int N, int SHIFT = 0, int SLACK = 8>
 DEVICE bool softmax_update(f32 (*s)[4], f32 unit, softmax_rows& rows, f32* shrink) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    f32 top = s[0][2 * r];
+    f32 tops[4];  // independent instructions hide the latency
 #pragma unroll
-    for (int n = 0; n < N; n++) top = fmaxf(top, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+    for (int n = 0; n < N; n++)
+#pragma unroll
+      for (int e = 0; e < 2; e++) {
+        const int i = 2 * n + e, at = i % 4;
+        tops[at] = i < 4 ? s[n][2 * r + e] : fmaxf(tops[at], s[n][2 * r + e]);
+      }
+    f32 top = fmaxf(fmaxf(tops[0], tops[1]), fmaxf(tops[2], tops[3]));
     top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
     top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
     f32 factor = top < -1e8f ? 1.f : unit, base = top * factor, sum = 0;
-    if (base <= rows.base[r] + 8) base = rows.base[r];
+    if (base <= rows.base[r] + SLACK) base = rows.base[r];
     f32 from = base == MINUS_INFINITY ? 0.f : base;
     shrink[r] = power_of_2(rows.base[r] - from);
     rows.base[r] = base;
@@ -40,7 +46,7 @@ DEVICE bool softmax_update(f32 (*s)[4], f32 unit, softmax_rows& rows, f32* shrin
     for (int n = 0; n < N; n++)
 #pragma unroll
       for (int e = 2 * r; e < 2 * r + 2; e++)
-        sum += s[n][e] = power_of_2(fmaf(s[n][e], factor, -from));
+        sum += s[n][e] = power_of_2(fmaf(s[n][e], factor, SHIFT - from));
     rows.sum[r] = fmaf(rows.sum[r], shrink[r], sum);
   }
   return __any_sync(~0u, shrink[0] != 1 || shrink[1] != 1);

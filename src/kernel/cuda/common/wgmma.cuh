@@ -41,6 +41,15 @@ template <int N>
 DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
+// Registers of each thread of the warpgroup from now on: more than before, or fewer.
+template <int N>
+DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N>
+DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
 
 // Accumulators with their constraint, "+f" or "+r".
 #define SUMS8(as, c) \

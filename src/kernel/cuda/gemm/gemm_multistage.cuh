@@ -8,9 +8,9 @@
 // accumulators of a warp's 16 rows in the same registers.
 #pragma once
 
+#include "kernel/cuda/common/stage.cuh"
 #include "kernel/cuda/common/wgmma.cuh"
 #include "kernel/cuda/gemm/epilogue.cuh"
-#include "kernel/cuda/gemm/gemm_stage.cuh"
 
 #if __CUDA_ARCH__ >= 800
 

@@ -13,18 +13,10 @@
 
 #include "kernel/cuda/common/half8.cuh"
 #include "kernel/cuda/gemm/gemm_tile_params.h"
-#include "kernel/cuda/gemm/tma.cuh"
+#include "kernel/cuda/gemm/tma_cursor.cuh"
 
 #if HAS_WGMMA
 
-template <int N>
-DEVICE void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
-}
-template <int N>
-DEVICE void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
-}
 // SELF derives from this. It has fetch_filters_of(to, step, n, barrier), which loads the weights of
 // a step for the tile's columns from |n| on, and finish(last), the epilogue of a tile: |last| is
 // the stage that the tile's last wgmma reads, -1 where there is none. With |SLOT|, the bytes of a

@@ -4,6 +4,7 @@
 #define CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_
 
 #include "kernel/cuda/common/activation.h"
+#include "kernel/cuda/common/tma_descriptor.h"
 
 // y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of 16-bit floats. As
 // implicit GEMM, row m is an output pixel (image, row, column) and k a tap and a channel of NHWC
@@ -45,11 +46,6 @@ typedef struct carnot_cuda_gemm_tile_params {
 #define CARNOT_CUDA_GEMM_STAGE_BYTES(rows, columns) (((rows) + (columns)) * 128)
 #define CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(rows, columns) ((rows) * ((columns) + 4) * 4)
 // clang-format on
-
-// A tensor map as the driver makes it.
-typedef struct carnot_cuda_tma_descriptor {
-  unsigned long long bits[16];
-} __attribute__((aligned(64))) carnot_cuda_tma_descriptor;
 
 // The same GEMM by TMA: a cluster has |across| adjacent tiles; split-K over its third dimension.
 typedef struct carnot_cuda_gemm_tma_params {

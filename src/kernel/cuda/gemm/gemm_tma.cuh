@@ -8,7 +8,7 @@
 
 #include "kernel/cuda/common/cluster.cuh"
 #include "kernel/cuda/gemm/epilogue.cuh"
-#include "kernel/cuda/gemm/tma.cuh"
+#include "kernel/cuda/gemm/tma_cursor.cuh"
 
 #if HAS_WGMMA
 

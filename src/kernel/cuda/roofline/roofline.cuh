@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/common/stage.cuh"
 #include "kernel/cuda/common/wgmma.cuh"
-#include "kernel/cuda/gemm/gemm_stage.cuh"
 #include "kernel/cuda/roofline/roofline_params.h"
 
 struct roofline_sums {
