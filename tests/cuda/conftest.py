@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Starts all concurrent cases. A process per case keeps the threads waiting, not computing."""
-    if session.config.option.collectonly:
+    if session.config.option.collectonly or "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cases already
         return
     device = session.config.stash[DEVICE]
     pool = session.config.stash[POOL] = concurrent.futures.ThreadPoolExecutor(max(8, os.cpu_count() or 1))
