@@ -343,8 +343,8 @@ static const carnot_node* softmax_of(const carnot_value* value) {
   }
 }
 
-// The product of softmax's result and the values, behind a guard against rows without a key.
-static carnot_node* values_product(const carnot_node* softmax) {
+// The MatMul of softmax's result and the values, behind a guard against rows without a key.
+static carnot_node* values_matmul(const carnot_node* softmax) {
   const carnot_value* weights = softmax->outputs[0];
   double other = 1;
   for (size_t u = 0; u < softmax->outputs[0]->use_count; u++) {
@@ -353,10 +353,10 @@ static carnot_node* values_product(const carnot_node* softmax) {
         carnot_value_scalar(reader->inputs[1], &other) && other == 0)
       weights = reader->outputs[0];
   }
-  carnot_node* product = carnot_only_user(weights);
-  return product && product->op == CARNOT_OP_MATMUL && product->inputs[0] == weights &&
+  carnot_node* matmul = carnot_only_user(weights);
+  return matmul && matmul->op == CARNOT_OP_MATMUL && matmul->inputs[0] == weights &&
                  weights->type.dtype == CARNOT_DTYPE_F32
-             ? product
+             ? matmul
              : NULL;
 }
 
@@ -400,7 +400,7 @@ static void round_origin(inserter* m, origin at) {
   m->at = visited;
 }
 
-// The product of queries and keys of attention, which decides for the other one, of weights and
+// The MatMul of queries and keys of attention, which decides for the other one, of weights and
 // values. Queries, keys and values are rounded where their projections write them.
 static void quantize_attention(inserter* m, carnot_node* node) {
   const origin left = origin_of(node, 0), right = origin_of(node, 1);
@@ -411,7 +411,7 @@ static void quantize_attention(inserter* m, carnot_node* node) {
     return;
   }
   const carnot_node* softmax = softmax_of(node->outputs[0]);
-  carnot_node* last = softmax ? values_product(softmax) : NULL;
+  carnot_node* last = softmax ? values_matmul(softmax) : NULL;
   if (!last || last->block != node->block || !has_range(m, left) || !has_range(m, right) ||
       !has_range(m, origin_of(last, 1)))
     return;

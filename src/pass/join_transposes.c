@@ -82,7 +82,7 @@ static const int64_t* permutation(const carnot_node* node) {
   return perm && (int)count == node->inputs[0]->type.rank ? perm : NULL;
 }
 
-// More than dimensions of 1 changes its place.
+// More than dimensions of 1 changes its position.
 static bool moves_elements(const carnot_node* node) {
   const int64_t* perm = permutation(node);
   int64_t dims[CARNOT_MAX_RANK], last = -1;
@@ -155,15 +155,15 @@ typedef struct transpose {
 
 static transpose transpose_of(const factors* f) {
   transpose t = {.count = 0};
-  int places[kMostFactors], first[kMostFactors];  // of a factor in the result; of a dimension
-  for (int i = 0; i < f->count; i++) places[f->current[i]] = i;
+  int positions[kMostFactors], first[kMostFactors];  // of a factor in the result; of a dimension
+  for (int i = 0; i < f->count; i++) positions[f->current[i]] = i;
   for (int i = 0; i < f->count; i++) {
     const int number = f->source[i];
-    if (i && places[number] == places[f->source[i - 1]] + 1) {
+    if (i && positions[number] == positions[f->source[i - 1]] + 1) {
       t.dims[t.count - 1] *= f->sizes[number];
       continue;
     }
-    first[t.count] = places[number];
+    first[t.count] = positions[number];
     t.dims[t.count++] = f->sizes[number];
   }
   for (int d = 0; d < t.count; d++) {

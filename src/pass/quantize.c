@@ -364,13 +364,13 @@ static carnot_status* move_before_move(carnot_node* node, carnot_node* move, con
   return NULL;
 }
 
-// |quantize| makes an operand of a product of two activations, which attention has.
-static bool feeds_product(const carnot_node* quantize) {
+// |quantize| makes an operand of a MatMul of two activations, which attention has.
+static bool feeds_attention(const carnot_node* quantize) {
   const carnot_node* up = carnot_only_user(quantize->outputs[0]);
-  const carnot_node* product = is_dequantize(up) ? carnot_only_user(up->outputs[0]) : NULL;
-  if (!product || product->op != CARNOT_OP_MATMUL) return false;
+  const carnot_node* matmul = is_dequantize(up) ? carnot_only_user(up->outputs[0]) : NULL;
+  if (!matmul || matmul->op != CARNOT_OP_MATMUL) return false;
   for (int i = 0; i < 2; i++) {
-    const carnot_node* from = product->inputs[i]->producer;
+    const carnot_node* from = matmul->inputs[i]->producer;
     if (!is_dequantize(from) || carnot_value_is_constant(from->inputs[0])) return false;
   }
   return true;
@@ -387,7 +387,7 @@ static carnot_status* move_up(carnot_block* block, void* user) {
     // Between FP8 layers elements move in half precision, as attention kernels move their own; the
     // operands of FP8 attention are bytes.
     if (node->outputs[0]->type.dtype == CARNOT_DTYPE_F8E4M3FN &&
-        !carnot_op_has_trait(move->op, CARNOT_TRAIT_VIEW) && !feeds_product(node))
+        !carnot_op_has_trait(move->op, CARNOT_TRAIT_VIEW) && !feeds_attention(node))
       continue;
     if (move->op != CARNOT_OP_CONCAT) {
       CARNOT_TRY(move_before_move(node, move, &c, &made));

@@ -1,8 +1,5 @@
 // Attention regions of 16-bit floats, and of FP8 operands, by the warp-specialized kernels (sm_90;
 // FlashAttention-3).
-#include <float.h>
-#include <string.h>
-
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/common/tma_map.h"
 #include "kernel/cuda/attention/attention_tma_params.h"
@@ -12,12 +9,11 @@
 // those.
 enum { kFewQueries = 16, kFewKeys = 256 };
 
-enum { kLargestFp8 = 448 };  // of E4M3FN
+// Softmax's result is at most 1, which no scale of 1 / 448 or more clips, but for its rounding.
+static const float kLeastWeightScale = 0.999f / 448;
 
-static const float kOne = 0.999f;  // softmax's greatest result, but for the rounding of 1 / 448
-
-// A tile of 192 queries takes 0.8 of the time of each of its queries in a tile of 128, measured on
-// an H200.
+// A tile of 192 queries takes 0.8 of the time of each of its queries in a tile of 128
+// (docs/performance-cuda.md, warp-specialized attention).
 static const double kWideTile = 0.8;
 
 typedef struct tile_form {
@@ -25,8 +21,8 @@ typedef struct tile_form {
   unsigned threads;
   // Of operands of 16-bit floats, and of FP8.
   size_t shared_bytes[2];
-  carnot_cuda_kernel_id kernels[2][2]
-                               [CARNOT_DTYPE_COUNT];  // results of 16-bit floats, and of bytes
+  // For each: results of 16-bit floats, and of bytes.
+  carnot_cuda_kernel_id kernels[2][2][CARNOT_DTYPE_COUNT];
 } tile_form;
 #define KERNELS(name)                                           \
   {                                                             \
@@ -73,31 +69,29 @@ static carnot_status* check(const carnot_cuda* cuda, const carnot_cuda_attention
 
 // Why the kernels do not take what |stored| says at the sizes that the build is for.
 static const char* reject_sizes(const carnot_problem* problem,
-                                const carnot_cuda_attention_stored* stored, int* out_queries,
-                                int* out_keys, char* reason, size_t size) {
-  carnot_cuda_attention_params params;
+                                const carnot_cuda_attention_stored* stored,
+                                carnot_cuda_attention_params* out, char* reason, size_t size) {
   carnot_cuda_attention_offsets at;
   const carnot_cuda* cuda = carnot_cuda_of(problem->device);
-  carnot_status* status = carnot_cuda_attention_describe_problem(problem, stored, &params, &at);
-  if (!status) status = check(cuda, &params, &at);
+  carnot_status* status = carnot_cuda_attention_describe_problem(problem, stored, out, &at);
+  if (!status) status = check(cuda, out, &at);
   if (status) {
     carnot_cuda_reject_reason(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
     return reason;
   }
-  *out_queries = params.queries, *out_keys = params.keys;
   return NULL;
 }
 
 static const char* attention_tma_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_attention_stored stored;
-  int queries = 0, keys = 0;
+  carnot_cuda_attention_params p;
   const char* why = carnot_cuda_attention_reject(problem, &stored, reason, size);
-  if (!why) why = reject_sizes(problem, &stored, &queries, &keys, reason, size);
-  if (!why && (queries <= kFewQueries || keys <= kFewKeys))
+  if (!why) why = reject_sizes(problem, &stored, &p, reason, size);
+  if (!why && (p.queries <= kFewQueries || p.keys <= kFewKeys))
     return carnot_cuda_reject_reason(reason, size,
                                      "%d queries of %d keys, takes more than %d of more than %d",
-                                     queries, keys, kFewQueries, kFewKeys);
+                                     p.queries, p.keys, kFewQueries, kFewKeys);
   return why;
 }
 
@@ -106,17 +100,9 @@ static const char* attention_tma_reject(carnot_problem* problem, char* reason, s
 // The scale of FP8 values, in |out|.
 static const char* read_scale(const carnot_problem* problem, const carnot_quantized_end* end,
                               float* out) {
-  const carnot_operand_desc *scale = &problem->inputs[end->scale],
-                            *zero =
-                                end->zero == CARNOT_PLAN_NONE ? NULL : &problem->inputs[end->zero];
-  if (!carnot_is_known(scale) || scale->format.dtype != CARNOT_DTYPE_F32 ||
-      carnot_tensor_count(scale->tensor) != 1 || (zero && !carnot_is_known(zero)))
-    return "a scale is not one known float32 number";
-  if (zero && (zero->format.dtype != CARNOT_DTYPE_F8E4M3FN ||
-               carnot_load_f64(zero->format.dtype, zero->tensor->data, 0) != 0))
-    return "a zero point is no FP8 zero";
-  *out = *(const float*)scale->tensor->data;
-  return *out >= FLT_MIN && *out <= FLT_MAX ? NULL : "a scale is no normal positive number";
+  int zero = 0;
+  const char* why = carnot_cuda_end_read(problem, end, out, &zero);
+  return !why && zero ? "a zero point of FP8 other than 0" : why;
 }
 
 static const char* read_fp8(const carnot_problem* problem, carnot_cuda_attention_stored* out,
@@ -134,9 +120,8 @@ static const char* read_fp8(const carnot_problem* problem, carnot_cuda_attention
   if (!why) why = read_scale(problem, &c.v, &out->value_scale);
   if (!why) why = read_scale(problem, &c.weights, &weights);
   if (why) return why;
-  // The kernels round weights relative to their greatest one, which no scale of at least 1 / 448
-  // clips.
-  if (weights * kLargestFp8 < kOne)
+  // The kernels round weights relative to their greatest one.
+  if (weights < kLeastWeightScale)
     return carnot_cuda_reject_reason(reason, size, "softmax's scale %g clips its result",
                                      (double)weights);
   out->attention.scale *= q * k;
@@ -148,10 +133,10 @@ static const char* read_fp8(const carnot_problem* problem, carnot_cuda_attention
 static const char* attention_fp8_reject(carnot_problem* problem, char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
   carnot_cuda_attention_stored stored;
-  int queries, keys;
+  carnot_cuda_attention_params p;
   const char* why = read_fp8(problem, &stored, reason, size);
   if (!why) why = carnot_cuda_attention_reject_heads(problem, &stored.attention, reason, size);
-  if (!why) why = reject_sizes(problem, &stored, &queries, &keys, reason, size);
+  if (!why) why = reject_sizes(problem, &stored, &p, reason, size);
   if (!why) carnot_cuda_want_row_major(problem);
   return why;
 }

@@ -11,10 +11,10 @@
 
 #ifdef __CUDACC__
 
-// Partial results in the scratch memory, of output row |place| and share |split|.
+// Partial results in the scratch memory, of output row |row| and share |split|.
 struct attention_shares {
   const carnot_cuda_attention_cached_params& p;
-  DEVICE_ONLY i64 index(i64 split, i64 place) const { return split * p.attention.rows + place; }
+  DEVICE_ONLY i64 index(i64 split, i64 row) const { return split * p.attention.rows + row; }
   DEVICE_ONLY f32* tops() const { return (f32*)p.attention.io.scratch; }
   DEVICE_ONLY f32* sums() const { return tops() + p.splits * p.attention.rows; }
   DEVICE_ONLY f32* values() const { return sums() + p.splits * p.attention.rows; }
@@ -67,7 +67,7 @@ struct attention_cached {
   // A query row of the tile: its row of the queries and of the result, where its mask begins, and
   // the keys that it may see.
   struct query_row {
-    i64 place, mask;
+    i64 index, mask;
     int begin, end;
   };
   const carnot_cuda_attention_cached_params& all;
@@ -145,7 +145,7 @@ struct attention_cached {
 #pragma unroll
     for (int e = 0; e < VECTOR; e++) to[e] = load(((const T*)&x)[e]);
   }
-  // Sums s[r] over the lanes of a group: halves of the rows go to halves of the lanes, while there
+  // Sums s[r] over the lanes of a group: half of the rows goes to half of the lanes, while there
   // are several rows. A lane gets the sum of its row.
   DEVICE_ONLY f32 sum_of_lanes(f32 (&s)[ROWS]) const {
     int step = lanes / 2;
@@ -190,7 +190,7 @@ struct attention_cached {
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
       for (int e = 0; e < VECTOR; e++) {
-        const T* x = (const T*)p.io.in[0] + rows[r].place * p.size + lane * VECTOR;
+        const T* x = (const T*)p.io.in[0] + rows[r].index * p.size + lane * VECTOR;
         q[r][e] = has_key() ? load(x[e]) * (f32)p.scale : 0;
       }
     int stage = 0;
@@ -273,17 +273,17 @@ struct attention_cached {
         v += parts[w * ROWS * size + n];
         sum += sums[w][r], top = hi(top, tops[w][r]);
       }
-      write(rows[r].place, e, v, top, sum);
+      write(rows[r].index, e, v, top, sum);
     }
   }
-  DEVICE_ONLY void write(i64 place, int e, f32 v, f32 top, f32 sum) const {
+  DEVICE_ONLY void write(i64 row, int e, f32 v, f32 top, f32 sum) const {
     if (all.splits == 1) {
-      ((T*)p.io.out[0])[place * p.value_size + e] =
+      ((T*)p.io.out[0])[row * p.value_size + e] =
           store_as<T>::of(sum == 0 ? 0 : v / sum);  // no key is seen: zeros
       return;
     }
     const attention_shares shares = {all};
-    const i64 at = shares.index(split, place);
+    const i64 at = shares.index(split, row);
     shares.values()[at * p.value_size + e] = v;
     if (e == 0) shares.tops()[at] = top, shares.sums()[at] = sum;
   }
@@ -302,7 +302,7 @@ DEVICE void attention_cached_merge(const carnot_cuda_attention_cached_params& p)
   __shared__ f32 weights[MOST], parts[THREADS];
   const attention_shares shares = {p};
   const int n = threadIdx.x, size = (int)p.attention.value_size, groups = THREADS / size;
-  const i64 place = blockIdx.x, at = shares.index(lo(n, p.splits - 1), place);
+  const i64 row = blockIdx.x, at = shares.index(lo(n, p.splits - 1), row);
   const f32 mine = n < p.splits ? shares.tops()[at] : limits_of<f32>::low();
   const f32 part = n < p.splits ? shares.sums()[at] : 0;
   const f32 w = weight_of(mine, block_reduce<max_of<f32>, f32>(mine, limits_of<f32>::low()));
@@ -311,12 +311,12 @@ DEVICE void attention_cached_merge(const carnot_cuda_attention_cached_params& p)
   f32 y = 0;
 #pragma unroll 8
   for (int s = n / size; s < p.splits; s += groups)
-    y += weighted(weights[s], shares.values()[shares.index(s, place) * size + n % size]);
+    y += weighted(weights[s], shares.values()[shares.index(s, row) * size + n % size]);
   parts[n] = y;
   __syncthreads();
   if (n >= size) return;
   for (int g = 1; g < groups; g++) y += parts[g * size + n];
-  ((T*)p.attention.io.out[0])[place * size + n] = store_as<T>::of(sum == 0 ? 0 : y / sum);
+  ((T*)p.attention.io.out[0])[row * size + n] = store_as<T>::of(sum == 0 ? 0 : y / sum);
 }
 
 #endif
