@@ -1,8 +1,9 @@
 // Joins the projections of one value into heads (queries, keys, values) into one GEMM: x W + b,
 // reshaped to [.., heads, size], for several constant W becomes x [W..] + [b..], reshaped to all
 // heads, and a slice for each. Attention kernels read the slices in place. W may be constants that
-// are dequantized with one scale a column and cast: then those and their scales are joined. The
-// packed projection of PyTorch's MultiheadAttention is sliced in the same way.
+// are dequantized with one scale a column and cast: then those and their scales are joined. Results
+// that are quantized with one scale, as FP8 attention reads them, are quantized as one. The packed
+// projection of PyTorch's MultiheadAttention is sliced in the same way.
 #include "pass/pass.h"
 
 enum { kMaxSiblings = 8 };
@@ -10,6 +11,7 @@ enum { kMaxSiblings = 8 };
 typedef struct projection {
   carnot_node *matmul, *add, *reshape;
   carnot_node* dequantize;  // of the weights; NULL: none
+  carnot_node* quantize;    // of the sum, cast or not; NULL: none
   carnot_value* bias;
   int64_t heads, size;
 } projection;
@@ -52,6 +54,17 @@ static bool read_weights(const carnot_value* w, carnot_node** out) {
   return (axis == 1 || axis == -1) && (from->input_count < 3 || is_zero(from->inputs[2]));
 }
 
+// What quantizes |sum|, cast or not, with one constant scale and without a zero point; NULL: none.
+static carnot_node* quantize_of(const carnot_value* sum) {
+  carnot_node* node = carnot_only_user(sum);
+  if (node && node->op == CARNOT_OP_CAST) node = carnot_only_user(node->outputs[0]);
+  if (!node || node->op != CARNOT_OP_QUANTIZE_LINEAR || node->block != sum->block ||
+      !node->inputs[1]->constant || node->inputs[1]->type.rank != 0 ||
+      (node->input_count > 2 && !is_zero(node->inputs[2])))
+    return NULL;
+  return node;
+}
+
 static bool read_projection(carnot_node* matmul, projection* out) {
   const carnot_value *x = matmul->inputs[0], *w = matmul->inputs[1];
   *out = (projection){.matmul = matmul};
@@ -61,7 +74,8 @@ static bool read_projection(carnot_node* matmul, projection* out) {
   out->add = carnot_only_user(matmul->outputs[0]);
   if (!carnot_node_is_fn(out->add, CARNOT_FN_ADD)) return false;
   out->bias = out->add->inputs[out->add->inputs[0] == matmul->outputs[0] ? 1 : 0];
-  out->reshape = carnot_only_user(out->add->outputs[0]);
+  out->quantize = quantize_of(out->add->outputs[0]);
+  out->reshape = carnot_only_user((out->quantize ? out->quantize : out->add)->outputs[0]);
   if (!out->bias->constant || out->bias->type.rank != 1 || !out->reshape ||
       out->reshape->op != CARNOT_OP_RESHAPE || out->reshape->block != matmul->block ||
       out->reshape->outputs[0]->type.rank != 4)
@@ -113,6 +127,16 @@ static carnot_status* join_weights(const projection* all, int count, carnot_valu
   return carnot_insert_cast(at, node->outputs[0], at->inputs[1]->type.dtype, out);
 }
 
+// Quantizes |sum| like |like|, before |at|.
+static carnot_status* quantize(const carnot_node* like, carnot_node* at, carnot_value* sum,
+                               carnot_node** out) {
+  carnot_value* inputs[3] = {sum, like->inputs[1], like->input_count > 2 ? like->inputs[2] : NULL};
+  const carnot_dtype type = like->inputs[0]->type.dtype;
+  if (sum->type.dtype != type) CARNOT_TRY(carnot_insert_cast(at, sum, type, &inputs[0]));
+  return carnot_node_insert_before(at, like->op, like->name, &like->attrs, inputs,
+                                   like->input_count, 1, out);
+}
+
 static carnot_status* join(const projection* all, int count) {
   carnot_node* at = all[0].matmul;
   carnot_value* biases[kMaxSiblings];
@@ -133,6 +157,7 @@ static carnot_status* join(const projection* all, int count) {
   CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_BINARY, all[0].add->name, &all[0].add->attrs,
                                        inputs, 2, 1, &node));
   for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].add);
+  if (all[0].quantize) CARNOT_TRY(quantize(all[0].quantize, at, node->outputs[0], &node));
   const int64_t dims[4] = {0, 0, heads, all[0].size};
   inputs[0] = node->outputs[0];
   inputs[1] = carnot_graph_ints(at->block, dims, 4);
@@ -145,7 +170,10 @@ static carnot_status* join(const projection* all, int count) {
     carnot_value_replace(all[i].reshape->outputs[0], part);
   }
   for (int i = 0; i < count; i++) {
+    carnot_node* cast = all[i].quantize ? all[i].quantize->inputs[0]->producer : NULL;
     carnot_node_remove(all[i].reshape);
+    if (all[i].quantize) carnot_node_remove(all[i].quantize);
+    if (cast && cast != all[i].add) carnot_node_remove(cast);
     carnot_node_remove(all[i].add);
     carnot_node_remove(all[i].matmul);
   }
@@ -157,8 +185,18 @@ static bool is_half(const carnot_value* value) {
          (value->type.dtype == CARNOT_DTYPE_F16 || value->type.dtype == CARNOT_DTYPE_BF16);
 }
 
+// Their results are quantized alike, or not at all.
+static bool has_equal_result(const projection* a, const projection* b) {
+  double x, y;
+  if (!a->quantize || !b->quantize) return a->quantize == b->quantize;
+  return a->quantize->outputs[0]->type.dtype == b->quantize->outputs[0]->type.dtype &&
+         carnot_value_scalar(a->quantize->inputs[1], &x) &&
+         carnot_value_scalar(b->quantize->inputs[1], &y) && x == y;
+}
+
 // The weights are stored alike.
 static bool is_alike(const projection* a, const projection* b) {
+  if (!has_equal_result(a, b)) return false;
   if (!a->dequantize || !b->dequantize) return a->dequantize == b->dequantize;
   return a->dequantize->inputs[0]->type.dtype == b->dequantize->inputs[0]->type.dtype;
 }

@@ -400,6 +400,38 @@ static void round_origin(inserter* m, origin at) {
   m->at = visited;
 }
 
+// The value that |at| projects by a MatMul of constant weights and the addition of a constant; NULL:
+// it is not such a projection.
+static const carnot_value* projected(origin at) {
+  const carnot_node* sum = at.node->inputs[at.input]->producer;
+  if (!carnot_node_is_fn(sum, CARNOT_FN_ADD)) return NULL;
+  for (int i = 0; i < 2; i++) {
+    const carnot_node* matmul = sum->inputs[i]->producer;
+    if (!matmul || matmul->op != CARNOT_OP_MATMUL || !sum->inputs[1 - i]->constant) continue;
+    const carnot_node* from = matmul->inputs[0]->producer;
+    return from && from->op == CARNOT_OP_DEQUANTIZE_LINEAR ? from->inputs[0] : matmul->inputs[0];
+  }
+  return NULL;
+}
+
+// Projections of one value get one scale, so that they stay one GEMM: that of the widest range.
+// Numbers of E4M3 keep three bits below it down to 1 / 28,672.
+static void share_widest_scale(inserter* m, const origin* all, int count) {
+  enum { kMostRatio = 64 };
+  double widest = 0, least = INFINITY;
+  for (int i = 0; i < count; i++) {
+    const carnot_value* value = all[i].node->inputs[all[i].input];
+    double min = 0, max = 0;
+    range_of(value, &min, &max);
+    if (m->scale[value->id] || !projected(all[i]) || projected(all[i]) != projected(all[0])) return;
+    widest = fmax(widest, fmax(-min, max));
+    least = fmin(least, fmax(-min, max));
+  }
+  if (!(widest <= kMostRatio * least)) return;
+  carnot_value* scale = number(m, widest / kLargestFp8);
+  for (int i = 0; i < count; i++) m->scale[all[i].node->inputs[all[i].input]->id] = scale;
+}
+
 // The MatMul of queries and keys of attention, which decides for the other one, of weights and
 // values. Queries, keys and values are rounded where their projections write them.
 static void quantize_attention(inserter* m, carnot_node* node) {
@@ -412,9 +444,11 @@ static void quantize_attention(inserter* m, carnot_node* node) {
   }
   const carnot_node* softmax = softmax_of(node->outputs[0]);
   carnot_node* last = softmax ? values_matmul(softmax) : NULL;
-  if (!last || last->block != node->block || !has_range(m, left) || !has_range(m, right) ||
-      !has_range(m, origin_of(last, 1)))
-    return;
+  if (!last || last->block != node->block) return;
+  const origin operands[] = {left, right, origin_of(last, 1)};
+  for (int i = 0; i < 3; i++)
+    if (!has_range(m, operands[i])) return;
+  share_widest_scale(m, operands, 3);
   m->attends[last->outputs[0]->id] = true;
   round_origin(m, left);
   round_origin(m, right);

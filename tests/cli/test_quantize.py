@@ -220,15 +220,19 @@ def test_wrong_command_lines(model, tmp_path, flags, said):
     assert said in fails("quantize", model, "--output", tmp_path / "q.onnx", *flags, code=2)
 
 
-def attention(guarded: bool) -> onnx.ModelProto:
-    """Two heads of 16 over 24 rows: scales of queries and keys, or of the scores, and a guard against empty rows."""
+def attention(guarded: bool, biased: bool) -> onnx.ModelProto:
+    """Two heads of 16 over 24 rows: scales of queries and keys, or of the scores, and a guard against empty rows.
+    |biased|: projections add a constant, values a large one."""
     tensors = {name: (RNG.standard_normal((32, 32)) / 5).astype(np.float32) for name in ("wq", "wk", "wv", "wo")}
     tensors |= {"shape": np.array([0, 24, 2, 16]), "joined": np.array([0, 24, 32]), "scale": np.float32(0.5 if guarded else 0.25)}
     nodes = [
-        *(h.make_node("MatMul", ["x", f"w{i}"], [f"{i}0"]) for i in "qkv"),
+        *(h.make_node("MatMul", ["x", f"w{i}"], [f"{i}{'m' if biased else '0'}"]) for i in "qkv"),
+        *(h.make_node("Add", [f"b{i}", f"{i}m"], [f"{i}0"]) for i in ("qkv" if biased else "")),
         *(h.make_node("Reshape", [f"{i}0", "shape"], [f"{i}1"]) for i in "qkv"),
         *(h.make_node("Transpose", [f"{i}1"], [f"{i}2"], perm=[0, 2, 3, 1] if i == "k" else [0, 2, 1, 3]) for i in "qkv"),
     ]
+    if biased:
+        tensors |= {f"b{i}": (RNG.standard_normal(32) + 3 * (i == "v")).astype(np.float32) for i in "qkv"}
     if guarded:
         tensors["none"] = np.float32(0)
         nodes += [
@@ -255,10 +259,11 @@ def attention(guarded: bool) -> onnx.ModelProto:
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 20)])
 
 
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("guarded", [False, True])
-def test_attention_in_fp8(tmp_path, guarded):
+def test_attention_in_fp8(tmp_path, guarded, biased):
     x = RNG.standard_normal((4, 24, 32)).astype(np.float32)
-    model, out = save(attention(guarded), tmp_path / "m.onnx", 20), tmp_path / "q.onnx"
+    model, out = save(attention(guarded, biased), tmp_path / "m.onnx", 20), tmp_path / "q.onnx"
     folder_of(tmp_path / "data", x=x)
     flags = (f"--calibData={tmp_path / 'data'}", "--types=fp8", "--attention")
     assert "4 layers quantized" in passes("quantize", model, "--output", out, *flags)
@@ -268,6 +273,8 @@ def test_attention_in_fp8(tmp_path, guarded):
     assert set(rounded) == {"x", "q0", "k0", "v0", "p", "c"}  # queries, keys and values as their projections write them
     scales = {i.name: nh.to_array(i) for i in graph.initializer}
     assert scales[rounded["p"]] == np.float32(1 / 448)
+    parts = {float(scales[rounded[f"{i}0"]]) for i in "qkv"}
+    assert len(parts) == (1 if biased else 3)  # projections with a bias can become one GEMM, with one scale
     wanted, theirs = by_onnxruntime(model, x), by_onnxruntime(out, x)
     assert relative(run(out, x, tmp_path), theirs) < 1e-2
     assert 1e-2 < relative(theirs, wanted) < 0.15  # four roundings to three bits, one behind another

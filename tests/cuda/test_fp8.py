@@ -185,16 +185,27 @@ def test_attention_quantizes(device: Device, shape: tuple, to: str, precision: s
     assert not any(f"node_of_{quantize}" in line for line in others), profile[-1500:]
 
 
-def attention_of_fp8(batch: int, rows: int, heads: int, size: int, mask: str, to: str) -> onnx.ModelProto:
+def attention_of_fp8(
+    batch: int, rows: int, heads: int, size: int, mask: str, to: str, fp8_projections: bool = False
+) -> onnx.ModelProto:
     """Attention whose queries, keys, values and softmax are rounded to FP8, between GEMMs. |mask|: "", "keys": one
-    for all queries, or "dense". |to|: what its result is rounded to, "" or fp8."""
+    for all queries, or "dense". |to|: what its result is rounded to, "" or fp8. |fp8_projections|: these are GEMMs in
+    FP8 with a bias each, and it is their results that are rounded."""
     masks = {"": {}, "keys": {"mask": [batch, 1, 1, rows]}, "dense": {"mask": [1, 1, rows, rows]}}[mask]
     net, width = Fp8Net(x=[batch, rows, 64], **masks), heads * size
 
+    x = net.fp8("x", 1 / 100) if fp8_projections else "x"
+
     def part(*axes: int) -> str:
-        y = net.add("MatMul", "x", net.weight(64, width, scale=0.125))
+        w = net.weight(64, width, scale=0.125)
+        if fp8_projections:
+            y = net.add("MatMul", x, net.fp8(w, 0.125 / 100, axis=1))
+            y = net.fp8(net.add("Add", y, net.weight(width)), 1 / 80)
+        else:
+            y = net.add("MatMul", x, w)
         y = net.add("Reshape", y, net.constant(np.array([batch, rows, heads, size])))
-        return net.fp8(net.add("Transpose", y, perm=axes), 1 / 80)
+        y = net.add("Transpose", y, perm=axes)
+        return y if fp8_projections else net.fp8(y, 1 / 80)
 
     scores = net.add("MatMul", part(0, 2, 1, 3), part(0, 2, 3, 1))
     scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
@@ -223,3 +234,19 @@ def test_attention_of_fp8(device: Device, shape: tuple, to: str, precision: str)
     # The kernels round weights relative to their greatest, not to softmax's scale: the results are two FP8 roundings
     # apart, and where they are rounded to FP8 again, another two.
     assert error <= (7e-2 if to else 4e-2), f"relative L2 {error:.1e}: {profile[-600:]}"
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("shape", FP8_ATTENTION)
+def test_fp8_projections_are_one_gemm(device: Device, shape: tuple, precision: str) -> None:
+    """Queries, keys and values that are quantized with one scale: one GEMM writes their bytes, attention reads them
+    where they are, and only the GEMM behind it is left."""
+    tactics = {}
+    if device.is_stand_in:
+        tactics["CARNOT_CUDA_TACTICS"] = "cuda_attention_fp8_tma,cuda_gemm_tma_64x64,copies"
+    else:
+        tactics["CARNOT_CUDA_TACTICS"] = "-cuda_attention_generic"
+    error, profile = compare(device, attention_of_fp8(*shape, "", fp8_projections=True), precision, **tactics)
+    assert "cuda_attention_fp8_tma" in profile, profile[-1500:]
+    assert sum("gemm" in line for line in profile.splitlines()) == 2, profile[-1500:]
+    assert error <= 4e-2, f"relative L2 {error:.1e}: {profile[-600:]}"

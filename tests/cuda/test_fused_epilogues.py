@@ -142,7 +142,7 @@ ATTENTION_TMA = [
     ),
     *cases("attention by TMA, packed", packed, "cuda_attention_tma", [(3, 270, 4, 16), (1, 300, 3, 64), (2, 340, 2, 40)]),
 ]
-RIVALS = "-cuda_attention,cuda_attention_cudnn,cuda_attention_generic"
+RIVALS = "-cuda_attention$,cuda_attention_cudnn,cuda_attention_generic"
 MASKS = cases(
     "exported mask",
     functools.partial(attention, exported=True),

@@ -18,10 +18,14 @@ enum { kTacticCount = sizeof(kTactics) / sizeof(kTactics[0]) };
 static const carnot_tactic* g_tactics[kTacticCount];
 static size_t g_tactic_count;
 
-// |name| begins with one of the texts of |list|, which commas part.
+// |name| begins with one of the texts of |list|, which commas part; it is the text before a '$'.
 static bool is_in(const char* name, const char* list) {
-  for (const char* at = list; *at; at += strcspn(at, ","), at += *at == ',')
-    if (strncmp(name, at, strcspn(at, ",")) == 0) return true;
+  for (const char* at = list; *at; at += strcspn(at, ","), at += *at == ',') {
+    size_t length = strcspn(at, ",");
+    const bool is_whole = length && at[length - 1] == '$';
+    length -= is_whole;
+    if (strncmp(name, at, length) == 0 && (!is_whole || !name[length])) return true;
+  }
   return false;
 }
 
