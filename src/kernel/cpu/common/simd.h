@@ -15,6 +15,7 @@
 //   v_even(a, b)     the lanes of even number of a, then those of b
 //   v_to_int(x)      nearest, ties to even; undefined where |x| >= 2^31
 //   v_scale2(x, n)   x * 2^n for integral n (as float) in [-300, 300], gradual underflow
+//   v_split_floor(y, &n)  y - floor(y), and n that v_scale2 takes for floor(y)
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_H_
 #define CARNOT_KERNEL_CPU_COMMON_SIMD_H_
 

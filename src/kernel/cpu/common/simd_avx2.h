@@ -92,6 +92,10 @@ CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) {
   const vf32 f = v_of_bits(v_ishl(v_iadd(third, bias), 23));
   return v_mul(v_mul(v_mul(x, f), f), v_of_bits(v_ishl(v_iadd(rest, bias), 23)));
 }
+CARNOT_INLINE vf32 v_split_floor(vf32 y, vf32* out_n) {
+  *out_n = v_floor(y);
+  return v_sub(y, *out_n);
+}
 
 CARNOT_INLINE float v_sum(vf32 a) {
   __m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

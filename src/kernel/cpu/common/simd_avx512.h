@@ -99,6 +99,10 @@ CARNOT_INLINE vf32 v_even(vf32 a, vf32 b) {
 }
 
 CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) { return _mm512_scalef_ps(x, n); }
+CARNOT_INLINE vf32 v_split_floor(vf32 y, vf32* out_n) {
+  *out_n = y;  // scalef rounds it down
+  return _mm512_reduce_ps(y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
 
 CARNOT_INLINE float v_sum(vf32 a) {
   __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));

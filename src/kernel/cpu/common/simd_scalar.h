@@ -143,6 +143,10 @@ CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) {
   const vf32 f = v_of_bits(v_ishl(v_iadd(third, v_iset(127)), 23));
   return x * f * f * v_of_bits(v_ishl(v_iadd(rest, v_iset(127)), 23));
 }
+CARNOT_INLINE vf32 v_split_floor(vf32 y, vf32* out_n) {
+  *out_n = v_floor(y);
+  return y - *out_n;
+}
 
 CARNOT_INLINE float v_sum(vf32 a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 

@@ -1,6 +1,7 @@
 // Convolution of BF16 operands by AMX: float32 sums, see conv2d_tiles_loop.h.
 #include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 
+#include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/conv/conv2d_tiles_loop.h"
 #include "kernel/cpu/gemm/load_bf16.h"
 
@@ -65,7 +66,9 @@ typedef struct epilogue {
   vf32 bias[2], lo, hi;
   int begin, end;     // rows of the step
   __mmask32 columns;  // of 32 that exist
-  bool gelu, stores;
+  // Of BF16 results without a residual; else activate_f32 computes it.
+  carnot_kernel_activation rough;
+  bool stores;
 } epilogue;
 
 // x Phi(x) for results in BF16: Phi as an odd polynomial on [-4, 4], 2.3e-5, and 0 below -5.5.
@@ -87,8 +90,12 @@ CARNOT_INLINE vf32 residual_of(residual_type type, const float* residual, int64_
   return v_widen_bf16(_mm256_maskz_loadu_epi16(columns, bf16 + at));
 }
 
-CARNOT_INLINE void finish_rows(residual_type type, bool gelu, bool as_bf16, bool whole,
-                               const carnot_conv2d_bf16_tiles* p, const epilogue* e,
+CARNOT_INLINE vf32 activate_roughly(carnot_kernel_activation activation, vf32 x) {
+  return activation == CARNOT_KERNEL_ACTIVATION_SILU ? v_silu_roughly(x) : gelu_roughly(x);
+}
+
+CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation rough, bool as_bf16,
+                               bool whole, const carnot_conv2d_bf16_tiles* p, const epilogue* e,
                                const tiles_step* s, int64_t n, float* sums) {
   const float* residual = p->conv.epilogue.residual;
   const int64_t residual_ld = p->conv.epilogue.residual_ld, ld = p->conv.ld;
@@ -107,7 +114,7 @@ CARNOT_INLINE void finish_rows(residual_type type, bool gelu, bool as_bf16, bool
       x[v] = v_add(v_load(sums + v * kPanel), bias[v]);
       if (type != RESIDUAL_NONE)
         x[v] = v_add(x[v], residual_of(type, residual, m * residual_ld + n + v * kPanel, part));
-      x[v] = gelu ? gelu_roughly(x[v]) : v_min_to(hi, v_max_to(lo, x[v]));
+      x[v] = rough ? activate_roughly(rough, x[v]) : v_min_to(hi, v_max_to(lo, x[v]));
       if (!e->stores) v_store(sums + v * kPanel, x[v]);
       if (e->stores && !as_bf16) _mm512_mask_storeu_ps(f32 + m * ld + v * kPanel, part, x[v]);
     }
@@ -124,18 +131,26 @@ CARNOT_INLINE void finish_rows(residual_type type, bool gelu, bool as_bf16, bool
 CARNOT_INLINE void finish_as(residual_type type, const carnot_conv2d_bf16_tiles* p,
                              const epilogue* e, const tiles_step* s, int64_t n, float* sums) {
   const bool whole = e->columns == 0xffffffff;
-  if (p->dst_is_bf16 && whole) finish_rows(type, false, true, true, p, e, s, n, sums);
-  if (p->dst_is_bf16 && !whole) finish_rows(type, false, true, false, p, e, s, n, sums);
-  if (!p->dst_is_bf16 && whole) finish_rows(type, false, false, true, p, e, s, n, sums);
-  if (!p->dst_is_bf16 && !whole) finish_rows(type, false, false, false, p, e, s, n, sums);
+  if (p->dst_is_bf16 && whole) finish_rows(type, 0, true, true, p, e, s, n, sums);
+  if (p->dst_is_bf16 && !whole) finish_rows(type, 0, true, false, p, e, s, n, sums);
+  if (!p->dst_is_bf16 && whole) finish_rows(type, 0, false, true, p, e, s, n, sums);
+  if (!p->dst_is_bf16 && !whole) finish_rows(type, 0, false, false, p, e, s, n, sums);
+}
+
+CARNOT_INLINE void finish_roughly(carnot_kernel_activation rough, const carnot_conv2d_bf16_tiles* p,
+                                  const epilogue* e, const tiles_step* s, int64_t n, float* sums) {
+  if (e->columns == 0xffffffff)
+    finish_rows(RESIDUAL_NONE, rough, true, true, p, e, s, n, sums);
+  else
+    finish_rows(RESIDUAL_NONE, rough, true, false, p, e, s, n, sums);
 }
 
 static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, const tiles_step* s,
                    int64_t n, bool adds, float* sums) {
-  if (e->gelu && e->columns == 0xffffffff)
-    finish_rows(RESIDUAL_NONE, true, true, true, p, e, s, n, sums);
-  else if (e->gelu)
-    finish_rows(RESIDUAL_NONE, true, true, false, p, e, s, n, sums);
+  if (e->rough == CARNOT_KERNEL_ACTIVATION_SILU)
+    finish_roughly(CARNOT_KERNEL_ACTIVATION_SILU, p, e, s, n, sums);
+  else if (e->rough)
+    finish_roughly(CARNOT_KERNEL_ACTIVATION_GELU_ERF, p, e, s, n, sums);
   else if (!adds || !p->conv.epilogue.residual)
     finish_as(RESIDUAL_NONE, p, e, s, n, sums);
   else if (p->residual_is_bf16)
@@ -158,8 +173,11 @@ static epilogue epilogue_at(const carnot_conv2d_bf16_tiles* p, int64_t n, int64_
   }
   if (e->activation == CARNOT_KERNEL_ACTIVATION_RELU) at.lo = v_zero();
   if (e->activation == CARNOT_KERNEL_ACTIVATION_CLIP) at.lo = v_set(e->a), at.hi = v_set(e->b);
-  at.gelu = e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF && p->dst_is_bf16 && !e->residual;
-  at.stores = at.gelu || e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
+  if (p->dst_is_bf16 && !e->residual &&
+      (e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF ||
+       e->activation == CARNOT_KERNEL_ACTIVATION_SILU))
+    at.rough = e->activation;
+  at.stores = at.rough || e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
               e->activation == CARNOT_KERNEL_ACTIVATION_RELU ||
               e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   return at;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/common/sliding_window.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
@@ -23,7 +24,7 @@ typedef struct span {
   int64_t stride_w, pad_w, dilation_w, w;
   int64_t left;  // channels in the vector
   vf32 bias, lo, hi;
-  bool clip;
+  bool clip, silu;  // silu: of BF16 results, which need no more than v_silu_roughly
   void* dst;
   int64_t ld;
   const void* residual;
@@ -31,17 +32,19 @@ typedef struct span {
   bool dst_is_bf16;
 } span;
 
-CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, vf32 sum) {
+CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, bool silu, vf32 sum) {
   if (sp->residual)
     sum = v_add(sum, v_load_stored(sp->dst_is_bf16, sp->residual, q * sp->residual_ld, left));
   if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
+  if (silu) sum = v_silu_roughly(sum);
   v_store_stored(sp->dst_is_bf16, sp->dst, q * sp->ld, sum, left);
 }
 
-// What a function is compiled for: columns of the filter, their stride, the type of the input.
+// What a function is compiled for: columns of the filter, their stride, the type of the input, and
+// whether SiLU follows.
 typedef struct form {
   int s, stride_w;
-  bool is_bf16;
+  bool is_bf16, silu;
 } form;
 
 // Columns of a filter whose weights stay in registers, where there are 32; that has longer tiles
@@ -61,6 +64,16 @@ typedef struct tile_form {
   bool checks;      // any column may be in the padding
   int left, right;  // columns of the tile in the padding, where none is checked
 } tile_form;
+
+// SiLU of |count| sums, and their BF16 results. A loop, as a copy of the formula for each sum of
+// each form of a tile is long.
+CARNOT_INLINE void store_silu(const span* sp, int64_t q, int64_t lanes, int count,
+                              const vf32* sum) {
+  float kept[kLongTile * V_LANES] __attribute__((aligned(64)));
+  CARNOT_UNROLL
+  for (int i = 0; i < count; ++i) v_store(kept + i * V_LANES, sum[i]);
+  for (int i = 0; i < count; ++i) store_sum(sp, q + i, lanes, true, v_load(kept + i * V_LANES));
+}
 
 // Adds a row of the filter to the sums; |w0|: the first input column of |w|.
 CARNOT_INLINE void tile_row(const void* src, int64_t src_w, int64_t lanes, int64_t w0, int64_t w,
@@ -105,13 +118,17 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t lanes, tile_form t, c
       src = v_element(t.f.is_bf16, src, sp->src_row);
     }
   }
+  if (t.f.silu || (!t.plain && sp->silu)) {
+    store_silu(sp, q, lanes, t.pixels, sum);
+    return;
+  }
   CARNOT_UNROLL
   for (int i = 0; i < t.pixels; ++i) {
     if (t.plain)
       v_store_stored(t.f.is_bf16, sp->dst, (q + i) * sp->ld,
                      v_min_to(sp->hi, v_max_to(sp->lo, sum[i])), lanes);
     else
-      store_sum(sp, q + i, lanes, sum[i]);
+      store_sum(sp, q + i, lanes, false, sum[i]);
   }
 }
 
@@ -184,36 +201,39 @@ CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
 
 typedef void (*tiles_fn)(const span* sp, int64_t count);
 
-#define TILES(name, s, stride_w, is_bf16)                   \
+#define TILES(name, ...)                                    \
   static void tiles_##name(const span* sp, int64_t count) { \
-    tiles_of(sp, count, (form){s, stride_w, is_bf16});      \
+    tiles_of(sp, count, (form){__VA_ARGS__});               \
   }
-TILES(3_1, 3, 1, false)
-TILES(3_2, 3, 2, false)
-TILES(5_1, 5, 1, false)
-TILES(5_2, 5, 2, false)
-TILES(7_1, 7, 1, false)
-TILES(9_1, 9, 1, false)
-TILES(bf16_3_1, 3, 1, true)
-TILES(bf16_3_2, 3, 2, true)
-TILES(bf16_5_1, 5, 1, true)
-TILES(bf16_5_2, 5, 2, true)
-TILES(bf16_7_1, 7, 1, true)
-TILES(bf16_9_1, 9, 1, true)
+#define TILES_OF_TYPES(s, stride_w)                      \
+  TILES(s##_##stride_w, s, stride_w, false, false)       \
+  TILES(bf16_##s##_##stride_w, s, stride_w, true, false) \
+  TILES(silu_##s##_##stride_w, s, stride_w, true, true)
+TILES_OF_TYPES(3, 1)
+TILES_OF_TYPES(3, 2)
+TILES_OF_TYPES(5, 1)
+TILES_OF_TYPES(5, 2)
+TILES_OF_TYPES(7, 1)
+TILES_OF_TYPES(9, 1)
+#undef TILES_OF_TYPES
 #undef TILES
 
-static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
+static tiles_fn tiles_for(const carnot_depthwise_f32* c, bool silu) {
   static const struct {
     int64_t s, stride_w;
-    tiles_fn of_f32, of_bf16;
-  } kTiles[] = {{3, 1, tiles_3_1, tiles_bf16_3_1}, {3, 2, tiles_3_2, tiles_bf16_3_2},
-                {5, 1, tiles_5_1, tiles_bf16_5_1}, {5, 2, tiles_5_2, tiles_bf16_5_2},
-                {7, 1, tiles_7_1, tiles_bf16_7_1}, {9, 1, tiles_9_1, tiles_bf16_9_1}};
+    tiles_fn of_f32, of_bf16, of_silu;
+  } kTiles[] = {
+#define TILES_OF(s, stride_w) \
+  {s, stride_w, tiles_##s##_##stride_w, tiles_bf16_##s##_##stride_w, tiles_silu_##s##_##stride_w}
+      TILES_OF(3, 1), TILES_OF(3, 2), TILES_OF(5, 1),
+      TILES_OF(5, 2), TILES_OF(7, 1), TILES_OF(9, 1),
+#undef TILES_OF
+  };
   if ((c->dilation_w != 1 && c->stride_w != 1) || c->epilogue.residual == c->dst)
     return NULL;  // tiles compute some pixels twice
   for (size_t i = 0; i < sizeof kTiles / sizeof *kTiles; ++i)
     if (kTiles[i].s == c->s && kTiles[i].stride_w == c->stride_w)
-      return c->src_is_bf16 ? kTiles[i].of_bf16 : kTiles[i].of_f32;
+      return !c->src_is_bf16 ? kTiles[i].of_f32 : silu ? kTiles[i].of_silu : kTiles[i].of_bf16;
   return NULL;
 }
 
@@ -231,7 +251,7 @@ static void pixels(const span* sp, int64_t count, bool is_bf16) {
         sum = v_fma(x, v_load(sp->weights + (r * sp->s + s) * 16), sum);
       }
     }
-    store_sum(sp, q, sp->left, sum);
+    store_sum(sp, q, sp->left, sp->silu, sum);
   }
 }
 
@@ -291,7 +311,7 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
       pixels_of(&part, count, tiles, c->src_is_bf16);
     }
   }
-  if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) {
+  if (!sp.clip && !sp.silu && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) {
     CARNOT_KERNEL(activate_f32)
     (e->activation, e->a, e->b, (float*)c->dst + row * c->q * c->ld + ch0, c->ld, c->q, ch1 - ch0);
   }
@@ -312,6 +332,7 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
       .dst_is_bf16 = c->dst_is_bf16,
       .clip = activation == CARNOT_KERNEL_ACTIVATION_RELU ||
               activation == CARNOT_KERNEL_ACTIVATION_CLIP,
+      .silu = activation == CARNOT_KERNEL_ACTIVATION_SILU && c->dst_is_bf16,
       .lo = v_set(activation == CARNOT_KERNEL_ACTIVATION_RELU   ? 0
                   : activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.a
                                                                 : -INFINITY),
@@ -320,7 +341,7 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
   const int64_t block = min_i64(64, max_i64(16, fit & ~INT64_C(15)));
   for (int64_t ch = 0; ch < c->c; ch += block) {
     for (int64_t row = row0; row < row1; ++row) {
-      row_of_block(c, row, ch, min_i64(ch + block, c->c), tiles_for(c), sp);
+      row_of_block(c, row, ch, min_i64(ch + block, c->c), tiles_for(c, sp.silu), sp);
     }
   }
 }
