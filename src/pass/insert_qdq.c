@@ -10,9 +10,8 @@
 //     result of a later convolution
 //   max pooling in front of layers: its operand, with the range of its result
 //   a mean between two layers: its operand
-//   attention, in FP8 where it is asked for: queries, keys and values, and softmax's result, which
-//   is
-//     at most 1, with scale 1 / 448
+//   attention, in FP8 where it is asked for: queries, keys and values, with one scale where they
+//     project one value; and softmax's result, which is at most 1, with scale 1 / 448
 //
 // Networks that are written to a file (options->qdq) get the types that their readers want, keep
 // float biases, and pool floats.
@@ -400,8 +399,8 @@ static void round_origin(inserter* m, origin at) {
   m->at = visited;
 }
 
-// The value that |at| projects by a MatMul of constant weights and the addition of a constant; NULL:
-// it is not such a projection.
+// The value that |at| projects by a MatMul of constant weights and the addition of a constant;
+// NULL: it is not such a projection.
 static const carnot_value* projected(origin at) {
   const carnot_node* sum = at.node->inputs[at.input]->producer;
   if (!carnot_node_is_fn(sum, CARNOT_FN_ADD)) return NULL;

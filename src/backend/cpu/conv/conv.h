@@ -69,13 +69,13 @@ carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const ca
 // What the kernel of few channels relies on, of parameters that were checked. INVALID_MODEL.
 carnot_status* carnot_conv_few_check(const carnot_conv_params* p) CARNOT_MUST_USE;
 // Of kernels that round a sum to BF16 once it has its residual and RELU or CLIP, and some of them
-// SILU: whether |plan| asks for no more.
-bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan, bool takes_silu);
+// a gate (SiLU, hard-swish): whether |plan| asks for no more.
+bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan, bool takes_gate);
 // reject and configure of their tactics: a BF16 result has such a plan, and the residual has the
 // result's type. NULL, or the reason; INVALID_MODEL.
 const char* carnot_conv_reject_bf16(const carnot_problem* problem, const carnot_epilogue_plan* plan,
-                                    bool takes_silu);
-carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan, bool takes_silu,
+                                    bool takes_gate);
+carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan, bool takes_gate,
                                       const carnot_operand* inputs,
                                       const carnot_operand* outputs) CARNOT_MUST_USE;
 // Packs the weights of |groups| groups as conv2d_nchw_f32 reads them: filter f, number d of |depth|

@@ -142,7 +142,7 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
                carnot_dtype_name(x->format.dtype));
   // A depthwise convolution that ends the chain takes what its own tactic takes.
   if (p->depthwise + 1 == p->count)
-    CARNOT_TRY(carnot_conv_check_bf16(&p->stages[p->depthwise].epilogue_plan, /*takes_silu=*/true,
+    CARNOT_TRY(carnot_conv_check_bf16(&p->stages[p->depthwise].epilogue_plan, /*takes_gate=*/true,
                                       inputs, outputs));
   for (int i = 0; i < p->count; i++)
     CARNOT_TRY(carnot_epilogue_plan_check(step, &p->stages[i].epilogue_plan, inputs, y,
@@ -151,9 +151,9 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
   const carnot_epilogue_plan* first = &p->stages[0].epilogue_plan;
   s->expanded.is_bf16 = is_bf16 && (carnot_conv_is_point(&p->stages[0])
                                         ? !first->program.instruction_count
-                                        : carnot_conv_rounds_last(first, /*takes_silu=*/true));
+                                        : carnot_conv_rounds_last(first, /*takes_gate=*/true));
   s->filtered.is_bf16 = is_bf16 && carnot_conv_rounds_last(&p->stages[p->depthwise].epilogue_plan,
-                                                           /*takes_silu=*/true);
+                                                           /*takes_gate=*/true);
   cut_rows(step->threads, p, s);
   CARNOT_TRY(find_scratch(p, x->format.dtype == CARNOT_DTYPE_BF16, s));
   s->slot_bytes = s->expanded.bytes + s->filtered.bytes + s->scratch_bytes;

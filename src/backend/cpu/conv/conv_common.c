@@ -171,26 +171,27 @@ carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const ca
   return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->filters);
 }
 
-bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan, bool takes_silu) {
-  return (plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP ||
-          (takes_silu && plan->activation == CARNOT_KERNEL_ACTIVATION_SILU)) &&
+bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan, bool takes_gate) {
+  const bool is_gate = plan->activation == CARNOT_KERNEL_ACTIVATION_SILU ||
+                       plan->activation == CARNOT_KERNEL_ACTIVATION_HARD_SWISH;
+  return (plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP || (takes_gate && is_gate)) &&
          !plan->program.instruction_count;
 }
 
 const char* carnot_conv_reject_bf16(const carnot_problem* problem, const carnot_epilogue_plan* plan,
-                                    bool takes_silu) {
+                                    bool takes_gate) {
   const carnot_dtype result = problem->outputs[0].format.dtype;
-  if (result == CARNOT_DTYPE_BF16 && !carnot_conv_rounds_last(plan, takes_silu))
+  if (result == CARNOT_DTYPE_BF16 && !carnot_conv_rounds_last(plan, takes_gate))
     return "the activation is computed behind the sum, which BF16 would round first";
   if (plan->residual >= 0 && problem->inputs[plan->residual].format.dtype != result)
     return "the residual and the result have different types";
   return NULL;
 }
 
-carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan, bool takes_silu,
+carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan, bool takes_gate,
                                       const carnot_operand* inputs, const carnot_operand* outputs) {
   const carnot_dtype result = outputs[0].format.dtype;
-  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || carnot_conv_rounds_last(plan, takes_silu),
+  CARNOT_CHECK(result != CARNOT_DTYPE_BF16 || carnot_conv_rounds_last(plan, takes_gate),
                INVALID_MODEL, "activation %d of a BF16 result", plan->activation);
   CARNOT_CHECK(plan->residual < 0 || inputs[plan->residual].format.dtype == result, INVALID_MODEL,
                "a residual of %s, a result of %s",

@@ -31,7 +31,7 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
     return carnot_because(reason, size, "%lld columns under %d results, takes up to %d",
                           (long long)columns_of(&p), CARNOT_CONV2D_FEW_PIXELS,
                           CARNOT_CONV2D_FEW_MAX_COLUMNS);
-  why = carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_silu=*/true);
+  why = carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_gate=*/true);
   if (why) return why;
   if (problem->inputs[0].format.dtype != CARNOT_DTYPE_F32) return "the input is stored as BF16";
   if (given != CARNOT_LAYOUT_CHANNELS_LAST)
@@ -91,7 +91,7 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
   CARNOT_CHECK(x.format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "an input of %s",
                carnot_dtype_name(x.format.dtype));
   CARNOT_TRY(carnot_conv_check_bf16(&((const carnot_conv_params*)step->params)->epilogue_plan,
-                                    /*takes_silu=*/true, inputs, outputs));
+                                    /*takes_gate=*/true, inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;
   state->row_count = geometry->n * geometry->p;
   state->rows_per_part = carnot_rows_per_part(

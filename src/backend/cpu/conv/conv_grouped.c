@@ -49,7 +49,7 @@ static const char* grouped_reject(carnot_problem* problem, char* reason, size_t 
   if (why) return why;
   if (carnot_conv_is_depthwise(&p)) return "the depthwise tactics take depthwise convolutions";
   why = refuse(&p, reason, size);
-  return why ? why : carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_silu=*/false);
+  return why ? why : carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_gate=*/false);
 }
 
 static size_t packed_bytes(const carnot_conv_params* p) {
@@ -91,7 +91,7 @@ static carnot_status* grouped_configure(const carnot_step_view* step, const carn
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
   const carnot_conv_params* p = step->params;
-  CARNOT_TRY(carnot_conv_check_bf16(&p->epilogue_plan, /*takes_silu=*/false, inputs, outputs));
+  CARNOT_TRY(carnot_conv_check_bf16(&p->epilogue_plan, /*takes_gate=*/false, inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;
   state->panels = carnot_conv2d_grouped_panels(p->group, p->filters / p->group);
   state->row_count = geometry->n * geometry->p;

@@ -12,7 +12,7 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   if (!carnot_conv_is_depthwise(&p))
     return carnot_because(reason, size, "group is %lld of %lld channels", (long long)p.group,
                           (long long)p.channels);
-  return carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_silu=*/true);
+  return carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_gate=*/true);
 }
 
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -52,7 +52,7 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
   CARNOT_TRY(carnot_conv_check_bf16(&((const carnot_conv_params*)step->params)->epilogue_plan,
-                                    /*takes_silu=*/true, inputs, outputs));
+                                    /*takes_gate=*/true, inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;
   state->row_count = geometry->n * geometry->p;
   state->rows_per_part =

@@ -1,7 +1,7 @@
 // Convolution of BF16 operands by AMX: float32 sums, see conv2d_tiles_loop.h.
 #include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 
-#include "kernel/cpu/common/simd_math.h"
+#include "kernel/cpu/common/gate_bf16.h"
 #include "kernel/cpu/conv/conv2d_tiles_loop.h"
 #include "kernel/cpu/gemm/load_bf16.h"
 
@@ -91,7 +91,8 @@ CARNOT_INLINE vf32 residual_of(residual_type type, const float* residual, int64_
 }
 
 CARNOT_INLINE vf32 activate_roughly(carnot_kernel_activation activation, vf32 x) {
-  return activation == CARNOT_KERNEL_ACTIVATION_SILU ? v_silu_roughly(x) : gelu_roughly(x);
+  return activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF ? gelu_roughly(x)
+                                                         : v_gate_bf16(activation, x);
 }
 
 CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation rough, bool as_bf16,
@@ -149,6 +150,8 @@ static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, const t
                    int64_t n, bool adds, float* sums) {
   if (e->rough == CARNOT_KERNEL_ACTIVATION_SILU)
     finish_roughly(CARNOT_KERNEL_ACTIVATION_SILU, p, e, s, n, sums);
+  else if (e->rough == CARNOT_KERNEL_ACTIVATION_HARD_SWISH)
+    finish_roughly(CARNOT_KERNEL_ACTIVATION_HARD_SWISH, p, e, s, n, sums);
   else if (e->rough)
     finish_roughly(CARNOT_KERNEL_ACTIVATION_GELU_ERF, p, e, s, n, sums);
   else if (!adds || !p->conv.epilogue.residual)
@@ -174,8 +177,7 @@ static epilogue epilogue_at(const carnot_conv2d_bf16_tiles* p, int64_t n, int64_
   if (e->activation == CARNOT_KERNEL_ACTIVATION_RELU) at.lo = v_zero();
   if (e->activation == CARNOT_KERNEL_ACTIVATION_CLIP) at.lo = v_set(e->a), at.hi = v_set(e->b);
   if (p->dst_is_bf16 && !e->residual &&
-      (e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF ||
-       e->activation == CARNOT_KERNEL_ACTIVATION_SILU))
+      (e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF || is_gate(e->activation)))
     at.rough = e->activation;
   at.stores = at.rough || e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
               e->activation == CARNOT_KERNEL_ACTIVATION_RELU ||

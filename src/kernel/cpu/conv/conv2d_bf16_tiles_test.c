@@ -24,6 +24,7 @@ static const problem kProblems[] = {
     {1, 9, 20, 1300, 1, 33, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
     {1, 1, 130, 96, 1, 200, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false, true},
     {1, 1, 75, 24, 1, 144, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_SILU, false, true},
+    {1, 9, 8, 40, 1, 72, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, false, true},
     {1, 31, 29, 16, 1, 32, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
     {2, 19, 300, 16, 1, 3, 9, 9, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
     {1, 21, 400, 6, 1, 33, 5, 11, 3, 1, 5, CARNOT_KERNEL_ACTIVATION_NONE, true, false},

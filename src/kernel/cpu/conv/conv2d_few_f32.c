@@ -4,8 +4,8 @@
 
 #include <math.h>
 
+#include "kernel/cpu/common/gate_bf16.h"
 #include "kernel/cpu/common/kernels_isa.h"
-#include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/common/sliding_window.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
@@ -27,9 +27,10 @@ typedef struct span {
   const float* weights;  // of channel 0, the first tap row inside, column k0
   int64_t k0, left;      // output channels from k0 on
   vf32 lo, hi;
-  bool clip, silu;       // silu: of BF16 results, which need no more than v_silu_roughly
-  void* dst;             // of the row, at channel 0
-  const void* residual;  // likewise
+  bool clip;
+  carnot_kernel_activation gate;  // of BF16 results; NONE where there is none
+  void* dst;                      // of the row, at channel 0
+  const void* residual;           // likewise
 } span;
 
 // Where the weights of vector |v| lie behind those of the first.
@@ -46,13 +47,13 @@ CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t k, vf32 sum) {
     sum = v_add(sum,
                 v_load_stored(c->dst_is_bf16, sp->residual, q * c->epilogue.residual_ld + k, left));
   if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
-  if (sp->silu) sum = v_silu_roughly(sum);
+  if (sp->gate) sum = v_gate_bf16(sp->gate, sum);
   v_store_stored(c->dst_is_bf16, sp->dst, q * c->ld + k, sum, left);
 }
 
-// SiLU of the sums of |count| pixels, in a loop: a copy of the formula for each sum is long.
-CARNOT_INLINE void store_silu(const span* sp, int64_t q, int64_t count, int vectors,
-                              vf32 (*sum)[kVectors]) {
+// The gates of the sums of |count| pixels, in a loop: a copy of the formula for each sum is long.
+CARNOT_INLINE void store_gated(const span* sp, int64_t q, int64_t count, int vectors,
+                               vf32 (*sum)[kVectors]) {
   float kept[kPixels * kVectors * V_LANES] __attribute__((aligned(64)));
   CARNOT_UNROLL
   for (int t = 0; t < kPixels; ++t) {
@@ -110,8 +111,8 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t count, int vectors, i
       }
     }
   }
-  if (sp->silu) {
-    store_silu(sp, q, count, vectors, sum);
+  if (sp->gate) {
+    store_gated(sp, q, count, vectors, sum);
     return;
   }
   CARNOT_UNROLL
@@ -171,7 +172,7 @@ static void one_row(const carnot_conv2d_few_f32* c, int64_t row, span sp) {
         c->weights + sp.k0 / 16 * (c->c * c->r * c->s * 16) + inside.begin * c->s * 16 + sp.k0 % 16;
     tiles_for(sp.left > V_LANES ? 2 : 1, c->stride_w * c->src_w)(&sp);
   }
-  if (!sp.clip && !sp.silu && e->activation != CARNOT_KERNEL_ACTIVATION_NONE)
+  if (!sp.clip && !sp.gate && e->activation != CARNOT_KERNEL_ACTIVATION_NONE)
     CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, sp.dst, c->ld, c->q, c->k);
 }
 
@@ -180,7 +181,7 @@ void CARNOT_KERNEL(conv2d_few_f32)(const carnot_conv2d_few_f32* c, int64_t row0,
   const bool clips = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   const span sp = {.conv = c,
                    .clip = clips || e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
-                   .silu = c->dst_is_bf16 && e->activation == CARNOT_KERNEL_ACTIVATION_SILU,
+                   .gate = c->dst_is_bf16 ? gate_of(e->activation) : CARNOT_KERNEL_ACTIVATION_NONE,
                    .lo = v_set(clips ? e->a : 0),
                    .hi = v_set(clips ? e->b : INFINITY)};
   for (int64_t row = row0; row < row1; ++row) one_row(c, row, sp);

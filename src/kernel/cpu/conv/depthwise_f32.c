@@ -3,8 +3,8 @@
 
 #include <math.h>
 
+#include "kernel/cpu/common/gate_bf16.h"
 #include "kernel/cpu/common/kernels_isa.h"
-#include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/common/sliding_window.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
@@ -24,7 +24,8 @@ typedef struct span {
   int64_t stride_w, pad_w, dilation_w, w;
   int64_t left;  // channels in the vector
   vf32 bias, lo, hi;
-  bool clip, silu;  // silu: of BF16 results, which need no more than v_silu_roughly
+  bool clip;
+  carnot_kernel_activation gate;  // of BF16 results; NONE where there is none
   void* dst;
   int64_t ld;
   const void* residual;
@@ -32,19 +33,19 @@ typedef struct span {
   bool dst_is_bf16;
 } span;
 
-CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, bool silu, vf32 sum) {
+CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, bool gated, vf32 sum) {
   if (sp->residual)
     sum = v_add(sum, v_load_stored(sp->dst_is_bf16, sp->residual, q * sp->residual_ld, left));
   if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
-  if (silu) sum = v_silu_roughly(sum);
+  if (gated) sum = v_gate_bf16(sp->gate, sum);
   v_store_stored(sp->dst_is_bf16, sp->dst, q * sp->ld, sum, left);
 }
 
 // What a function is compiled for: columns of the filter, their stride, the type of the input, and
-// whether SiLU follows.
+// whether a gate follows.
 typedef struct form {
   int s, stride_w;
-  bool is_bf16, silu;
+  bool is_bf16, gated;
 } form;
 
 // Columns of a filter whose weights stay in registers, where there are 32; that has longer tiles
@@ -65,10 +66,10 @@ typedef struct tile_form {
   int left, right;  // columns of the tile in the padding, where none is checked
 } tile_form;
 
-// SiLU of |count| sums, and their BF16 results. A loop, as a copy of the formula for each sum of
-// each form of a tile is long.
-CARNOT_INLINE void store_silu(const span* sp, int64_t q, int64_t lanes, int count,
-                              const vf32* sum) {
+// The gates of |count| sums, and their BF16 results. A loop, as a copy of the formula for each sum
+// of each form of a tile is long.
+CARNOT_INLINE void store_gated(const span* sp, int64_t q, int64_t lanes, int count,
+                               const vf32* sum) {
   float kept[kLongTile * V_LANES] __attribute__((aligned(64)));
   CARNOT_UNROLL
   for (int i = 0; i < count; ++i) v_store(kept + i * V_LANES, sum[i]);
@@ -118,8 +119,8 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t lanes, tile_form t, c
       src = v_element(t.f.is_bf16, src, sp->src_row);
     }
   }
-  if (t.f.silu || (!t.plain && sp->silu)) {
-    store_silu(sp, q, lanes, t.pixels, sum);
+  if (t.f.gated || (!t.plain && sp->gate)) {
+    store_gated(sp, q, lanes, t.pixels, sum);
     return;
   }
   CARNOT_UNROLL
@@ -208,7 +209,7 @@ typedef void (*tiles_fn)(const span* sp, int64_t count);
 #define TILES_OF_TYPES(s, stride_w)                      \
   TILES(s##_##stride_w, s, stride_w, false, false)       \
   TILES(bf16_##s##_##stride_w, s, stride_w, true, false) \
-  TILES(silu_##s##_##stride_w, s, stride_w, true, true)
+  TILES(gated_##s##_##stride_w, s, stride_w, true, true)
 TILES_OF_TYPES(3, 1)
 TILES_OF_TYPES(3, 2)
 TILES_OF_TYPES(5, 1)
@@ -218,13 +219,13 @@ TILES_OF_TYPES(9, 1)
 #undef TILES_OF_TYPES
 #undef TILES
 
-static tiles_fn tiles_for(const carnot_depthwise_f32* c, bool silu) {
+static tiles_fn tiles_for(const carnot_depthwise_f32* c, bool gated) {
   static const struct {
     int64_t s, stride_w;
-    tiles_fn of_f32, of_bf16, of_silu;
+    tiles_fn of_f32, of_bf16, of_gated;
   } kTiles[] = {
 #define TILES_OF(s, stride_w) \
-  {s, stride_w, tiles_##s##_##stride_w, tiles_bf16_##s##_##stride_w, tiles_silu_##s##_##stride_w}
+  {s, stride_w, tiles_##s##_##stride_w, tiles_bf16_##s##_##stride_w, tiles_gated_##s##_##stride_w}
       TILES_OF(3, 1), TILES_OF(3, 2), TILES_OF(5, 1),
       TILES_OF(5, 2), TILES_OF(7, 1), TILES_OF(9, 1),
 #undef TILES_OF
@@ -233,7 +234,7 @@ static tiles_fn tiles_for(const carnot_depthwise_f32* c, bool silu) {
     return NULL;  // tiles compute some pixels twice
   for (size_t i = 0; i < sizeof kTiles / sizeof *kTiles; ++i)
     if (kTiles[i].s == c->s && kTiles[i].stride_w == c->stride_w)
-      return !c->src_is_bf16 ? kTiles[i].of_f32 : silu ? kTiles[i].of_silu : kTiles[i].of_bf16;
+      return !c->src_is_bf16 ? kTiles[i].of_f32 : gated ? kTiles[i].of_gated : kTiles[i].of_bf16;
   return NULL;
 }
 
@@ -251,7 +252,7 @@ static void pixels(const span* sp, int64_t count, bool is_bf16) {
         sum = v_fma(x, v_load(sp->weights + (r * sp->s + s) * 16), sum);
       }
     }
-    store_sum(sp, q, sp->left, sp->silu, sum);
+    store_sum(sp, q, sp->left, sp->gate, sum);
   }
 }
 
@@ -311,7 +312,7 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
       pixels_of(&part, count, tiles, c->src_is_bf16);
     }
   }
-  if (!sp.clip && !sp.silu && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) {
+  if (!sp.clip && !sp.gate && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) {
     CARNOT_KERNEL(activate_f32)
     (e->activation, e->a, e->b, (float*)c->dst + row * c->q * c->ld + ch0, c->ld, c->q, ch1 - ch0);
   }
@@ -332,7 +333,7 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
       .dst_is_bf16 = c->dst_is_bf16,
       .clip = activation == CARNOT_KERNEL_ACTIVATION_RELU ||
               activation == CARNOT_KERNEL_ACTIVATION_CLIP,
-      .silu = activation == CARNOT_KERNEL_ACTIVATION_SILU && c->dst_is_bf16,
+      .gate = c->dst_is_bf16 ? gate_of(activation) : CARNOT_KERNEL_ACTIVATION_NONE,
       .lo = v_set(activation == CARNOT_KERNEL_ACTIVATION_RELU   ? 0
                   : activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.a
                                                                 : -INFINITY),
@@ -341,7 +342,7 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
   const int64_t block = min_i64(64, max_i64(16, fit & ~INT64_C(15)));
   for (int64_t ch = 0; ch < c->c; ch += block) {
     for (int64_t row = row0; row < row1; ++row) {
-      row_of_block(c, row, ch, min_i64(ch + block, c->c), tiles_for(c, sp.silu), sp);
+      row_of_block(c, row, ch, min_i64(ch + block, c->c), tiles_for(c, sp.gate), sp);
     }
   }
 }

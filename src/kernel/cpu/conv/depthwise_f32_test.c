@@ -21,6 +21,7 @@ static const problem kProblems[] = {
     {1, 2, 2, 18, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
     {1, 3, 1, 18, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false},
     {2, 1, 30, 12, 1, 9, 3, 1, 0, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, false},
+    {1, 12, 21, 48, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, false},
 };
 
 static double reference(const carnot_depthwise_f32* d, const float* weights, int64_t m, int64_t ch,
@@ -56,8 +57,10 @@ static void check_stored(const carnot_cpu_kernels* kernels, carnot_depthwise_f32
   for (int dst_is_bf16 = 0; dst_is_bf16 < 2; ++dst_is_bf16) {
     carnot_depthwise_f32 stored = d;
     stored.epilogue.residual = NULL;
-    const bool rounds_silu = dst_is_bf16 && d.epilogue.activation == CARNOT_KERNEL_ACTIVATION_SILU;
-    if (dst_is_bf16 && !rounds_silu) stored.epilogue.activation = CARNOT_KERNEL_ACTIVATION_CLIP;
+    const bool is_gate =
+        dst_is_bf16 && (d.epilogue.activation == CARNOT_KERNEL_ACTIVATION_SILU ||
+                        d.epilogue.activation == CARNOT_KERNEL_ACTIVATION_HARD_SWISH);
+    if (dst_is_bf16 && !is_gate) stored.epilogue.activation = CARNOT_KERNEL_ACTIVATION_CLIP;
     stored.src = src, stored.dst = want;
     kernels->depthwise_f32(&stored, 0, d.n * d.p);
     stored.src = half, stored.src_is_bf16 = true;
@@ -67,8 +70,8 @@ static void check_stored(const carnot_cpu_kernels* kernels, carnot_depthwise_f32
       kernels->f32_of_bf16(count, half_dst, got), round_all(WEIGHTS_BF16, want, count);
     for (int64_t i = 0; i < count; ++i)
       if (i % d.ld < d.c)
-        assert_true(rounds_silu ? fabsf(got[i] - want[i]) <= fabsf(want[i]) * 0x1p-7f
-                                : got[i] == want[i]);
+        assert_true(is_gate ? fabsf(got[i] - want[i]) <= fabsf(want[i]) * 0x1p-7f
+                            : got[i] == want[i]);
   }
   buffer_free(src), buffer_free(want), buffer_free(got);
   free(half), free(half_dst);
