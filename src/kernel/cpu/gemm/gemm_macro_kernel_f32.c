@@ -158,7 +158,7 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
 void CARNOT_KERNEL(gemm_macro_kernel_f32)(const gemm_macro_kernel_f32* p, int64_t m0, int64_t m1,
                                           int64_t n0, int64_t n1) {
   k_block k = {0, 0, 0, 0};
-  if (p->tiles->begin) p->tiles->begin();
+  if (p->tiles->begin) p->tiles->begin(m1 - m0);
   do {
     k = k_block_next(p, k.t1 == 0 ? 0 : k.k1 < p->depth ? k.t0 : k.t1, k.k1 < p->depth ? k.k1 : 0);
     const int64_t depth = max_i64(1, (k.t1 - k.t0) * (k.k1 - k.k0));

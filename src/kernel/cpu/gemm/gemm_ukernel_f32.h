@@ -50,7 +50,8 @@ typedef struct gemm_ukernels_f32 {
   int weight_bytes;
   int depth_unit;  // a tap's depth is packed as a multiple of it: 1 (k1n16) or 2 (k2n16)
   gemm_convert_a_fn convert_a;  // tiles take bf16 rows of one tap that it makes; NULL: float32 rows
-  void (*begin)(void);          // around the tiles of a call, on its thread; NULL: nothing
+  // Around the tiles of a call of |rows| rows, on its thread; NULL: nothing.
+  void (*begin)(int64_t rows);
   void (*end)(void);
   int max_rows[3];
   gemm_ukernel_fn tiles[3][TILE_MAX_ROWS];
