@@ -15,6 +15,14 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   return carnot_conv_reject_bf16(problem, &p.epilogue_plan, /*takes_gate=*/true);
 }
 
+// The level whose instructions round to BF16: for float32 alone it has what the one below has.
+static const char* depthwise_bf16_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (problem->inputs[0].format.dtype != CARNOT_DTYPE_BF16 &&
+      problem->outputs[0].format.dtype != CARNOT_DTYPE_BF16)
+    return "operands and result are float32";
+  return depthwise_reject(problem, reason, size);
+}
+
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_conv_params* p;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
@@ -105,8 +113,11 @@ static void depthwise_work(const carnot_problem* problem, double* out_flops, dou
   carnot_conv_work(problem, 4, out_flops, out_bytes);
 }
 
-CARNOT_CPU_TACTICS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                   .takes_bf16 = true, .reject = depthwise_reject, .prepare = depthwise_prepare,
-                   .validate = depthwise_validate, .uses_input = carnot_conv_uses_input,
-                   .configure = depthwise_configure, .run = depthwise_run_all,
-                   .work = depthwise_work);
+#define DEPTHWISE(is_rejected)                                                                  \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .takes_bf16 = true, .reject = is_rejected, \
+  .prepare = depthwise_prepare, .validate = depthwise_validate,                                 \
+  .uses_input = carnot_conv_uses_input, .configure = depthwise_configure,                       \
+  .run = depthwise_run_all, .work = depthwise_work
+CARNOT_CPU_TACTIC(depthwise_f32, avx512bf16, AVX512_BF16, .numerics = CARNOT_NUMERICS_EXACT,
+                  DEPTHWISE(depthwise_bf16_reject));
+CARNOT_CPU_TACTICS(depthwise_f32, DEPTHWISE(depthwise_reject));

@@ -170,9 +170,23 @@ CARNOT_INLINE void v_store_clamped_2x32(void* p, void* p2, const vi32* x, const 
 }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet.
+#if defined(__AVX512BF16__)
+CARNOT_INLINE vf32 v_widen_bf16(__m256i h) {
+  const __m512i from =
+      _mm512_set_epi32(0xf0000, 0xe0000, 0xd0000, 0xc0000, 0xb0000, 0xa0000, 0x90000, 0x80000,
+                       0x70000, 0x60000, 0x50000, 0x40000, 0x30000, 0x20000, 0x10000, 0);
+  return _mm512_castsi512_ps(
+      _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, from, _mm512_castsi256_si512(h)));
+}
+#else
 CARNOT_INLINE vf32 v_widen_bf16(__m256i h) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
+#endif
+#if defined(__AVX512BF16__)
+// Subnormal numbers become zero.
+CARNOT_INLINE __m256i v_narrow_bf16(vf32 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
+#else
 CARNOT_INLINE __m256i v_narrow_bf16(vf32 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -180,6 +194,7 @@ CARNOT_INLINE __m256i v_narrow_bf16(vf32 x) {
   up = _mm512_mask_or_epi32(up, v_is_nan(x), bits, _mm512_set1_epi32(0x400000));
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
 }
+#endif
 CARNOT_INLINE vf32 v_round_bf16(vf32 x) { return v_widen_bf16(v_narrow_bf16(x)); }
 CARNOT_INLINE vf32 v_round_f16(vf32 x) {
   return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
