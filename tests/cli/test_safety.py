@@ -293,7 +293,8 @@ def test_progress_on_a_terminal(tmp_path: pathlib.Path) -> None:
     graph = helper.make_graph(nodes, "chain", [x], [y], weights)
     model = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), model)
-    command = [CARNOT, "build", model, "--output", tmp_path / "m.plan"]
+    # Level 5 times every candidate: seconds on any machine, where the default level may take less than one.
+    command = [CARNOT, "build", model, "--output", tmp_path / "m.plan", "--builderOptimizationLevel=5"]
     master, slave = pty.openpty()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave)
     os.close(slave)
