@@ -172,9 +172,9 @@ carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const ca
 }
 
 bool carnot_conv_rounds_last(const carnot_epilogue_plan* plan, bool takes_gate) {
-  const bool is_gate = plan->activation == CARNOT_KERNEL_ACTIVATION_SILU ||
-                       plan->activation == CARNOT_KERNEL_ACTIVATION_HARD_SWISH;
-  return (plan->activation <= CARNOT_KERNEL_ACTIVATION_CLIP || (takes_gate && is_gate)) &&
+  const carnot_kernel_activation activation = (carnot_kernel_activation)plan->activation;
+  return (activation <= CARNOT_KERNEL_ACTIVATION_CLIP ||
+          (takes_gate && carnot_kernel_is_gate(activation))) &&
          !plan->program.instruction_count;
 }
 

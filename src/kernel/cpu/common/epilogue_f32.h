@@ -4,6 +4,7 @@
 #ifndef CARNOT_KERNEL_CPU_COMMON_EPILOGUE_F32_H_
 #define CARNOT_KERNEL_CPU_COMMON_EPILOGUE_F32_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum carnot_kernel_activation {
@@ -18,6 +19,12 @@ typedef enum carnot_kernel_activation {
   CARNOT_KERNEL_ACTIVATION_GELU_ERF,    // x / 2 * (1 + erf(x / sqrt(2)))
   CARNOT_KERNEL_ACTIVATION_COUNT
 } carnot_kernel_activation;
+
+// Activations x * g(x) that kernels compute in registers before they round a sum to BF16.
+static inline bool carnot_kernel_is_gate(carnot_kernel_activation activation) {
+  return activation == CARNOT_KERNEL_ACTIVATION_SILU ||
+         activation == CARNOT_KERNEL_ACTIVATION_HARD_SWISH;
+}
 
 // The residual may be dst itself (same rows) where the filter has at most this many taps; it may
 // not overlap dst in any other way.

@@ -1,18 +1,13 @@
-// Gates of sums that are rounded to BF16: activations x * g(x) that kernels compute in registers.
+// Gates (carnot_kernel_is_gate) of sums that are rounded to BF16.
 #ifndef CARNOT_KERNEL_CPU_COMMON_GATE_BF16_H_
 #define CARNOT_KERNEL_CPU_COMMON_GATE_BF16_H_
 
 #include "kernel/cpu/common/epilogue_f32.h"
 #include "kernel/cpu/common/simd_math.h"
 
-CARNOT_INLINE bool is_gate(carnot_kernel_activation activation) {
-  return activation == CARNOT_KERNEL_ACTIVATION_SILU ||
-         activation == CARNOT_KERNEL_ACTIVATION_HARD_SWISH;
-}
-
 // |activation| where it is a gate, else NONE.
 CARNOT_INLINE carnot_kernel_activation gate_of(carnot_kernel_activation activation) {
-  return is_gate(activation) ? activation : CARNOT_KERNEL_ACTIVATION_NONE;
+  return carnot_kernel_is_gate(activation) ? activation : CARNOT_KERNEL_ACTIVATION_NONE;
 }
 
 CARNOT_INLINE vf32 v_gate_bf16(carnot_kernel_activation gate, vf32 x) {

@@ -177,7 +177,7 @@ static epilogue epilogue_at(const carnot_conv2d_bf16_tiles* p, int64_t n, int64_
   if (e->activation == CARNOT_KERNEL_ACTIVATION_RELU) at.lo = v_zero();
   if (e->activation == CARNOT_KERNEL_ACTIVATION_CLIP) at.lo = v_set(e->a), at.hi = v_set(e->b);
   if (p->dst_is_bf16 && !e->residual &&
-      (e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF || is_gate(e->activation)))
+      (e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF || carnot_kernel_is_gate(e->activation)))
     at.rough = e->activation;
   at.stores = at.rough || e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
               e->activation == CARNOT_KERNEL_ACTIVATION_RELU ||
