@@ -4,7 +4,7 @@
 // are dequantized with one scale a column and cast: then those and their scales are joined. Results
 // that are quantized with one scale, as FP8 attention reads them, are quantized as one. The packed
 // projection of PyTorch's MultiheadAttention is sliced in the same way.
-#include "pass/pass.h"
+#include "pass/quantized_region.h"
 
 enum { kMaxSiblings = 8 };
 
@@ -186,22 +186,20 @@ static bool is_half(const carnot_value* value) {
 }
 
 // Their results are quantized alike, or not at all.
-static bool has_equal_result(const projection* a, const projection* b) {
-  double x, y;
+static bool has_equal_result(const carnot_pass_options* options, const projection* a,
+                             const projection* b) {
   if (!a->quantize || !b->quantize) return a->quantize == b->quantize;
   return a->quantize->outputs[0]->type.dtype == b->quantize->outputs[0]->type.dtype &&
-         carnot_value_scalar(a->quantize->inputs[1], &x) &&
-         carnot_value_scalar(b->quantize->inputs[1], &y) && x == y;
+         carnot_same_quantization(options, a->quantize, b->quantize);
 }
 
 // The weights are stored alike.
 static bool is_alike(const projection* a, const projection* b) {
-  if (!has_equal_result(a, b)) return false;
   if (!a->dequantize || !b->dequantize) return a->dequantize == b->dequantize;
   return a->dequantize->inputs[0]->type.dtype == b->dequantize->inputs[0]->type.dtype;
 }
 
-static carnot_status* join_readers(const carnot_value* x) {
+static carnot_status* join_readers(const carnot_pass_options* options, const carnot_value* x) {
   projection all[kMaxSiblings];
   int count = 0;
   for (size_t i = 0; i < x->use_count && count < kMaxSiblings; i++) {
@@ -211,7 +209,7 @@ static carnot_status* join_readers(const carnot_value* x) {
       continue;
     // In the order of the block, the first one holds the place.
     if (count && (p.size != all[0].size || p.matmul->precision != all[0].matmul->precision ||
-                  !is_alike(&p, &all[0])))
+                  !is_alike(&p, &all[0]) || !has_equal_result(options, &p, &all[0])))
       continue;
     all[count++] = p;
   }
@@ -392,7 +390,7 @@ static bool has_attention_type(const carnot_pass_options* options, const carnot_
 // On the CPU one GEMM pays where it multiplies BF16.
 static carnot_status* join_readers_of(const carnot_pass_options* options, carnot_value* value) {
   if (!options->device && options->half != CARNOT_DTYPE_BF16) return NULL;
-  return has_attention_type(options, value) ? join_readers(value) : NULL;
+  return has_attention_type(options, value) ? join_readers(options, value) : NULL;
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {

@@ -161,8 +161,7 @@ static carnot_value* zero_of(const carnot_node* node) {
   return node->input_count > 2 ? node->inputs[2] : NULL;
 }
 
-// One scale each, and equal.
-static bool same_quantization(const carnot_pass_options* options, const carnot_node* a,
+bool carnot_same_quantization(const carnot_pass_options* options, const carnot_node* a,
                               const carnot_node* b) {
   if (!is_one_scale(a) || !is_one_scale(b) || !same_number(options, a->inputs[1], b->inputs[1]))
     return false;
@@ -189,7 +188,8 @@ static bool cancel(const carnot_pass_options* options, carnot_node* node) {
   const carnot_dtype dtype = node->outputs[0]->type.dtype;
   if (from->inputs[0]->type.dtype != dtype || !carnot_dtype_is_integer(dtype) ||
       carnot_dtype_bits(dtype) > 16 || !has_normal_scale(node) || !has_plain_precision(node) ||
-      from->outputs[0]->type.dtype != CARNOT_DTYPE_F32 || !same_quantization(options, node, from))
+      from->outputs[0]->type.dtype != CARNOT_DTYPE_F32 ||
+      !carnot_same_quantization(options, node, from))
     return false;
   carnot_value_replace(node->outputs[0], from->inputs[0]);
   carnot_node_remove(node);
@@ -208,7 +208,7 @@ static carnot_status* move_through_concat(const carnot_pass_options* options, ca
     from[i] = node->inputs[i] ? node->inputs[i]->producer : NULL;
     if (!is_dequantize(from[i]) || from[i]->block != node->block ||
         from[i]->inputs[0]->type.dtype != from[0]->inputs[0]->type.dtype ||
-        !same_quantization(options, from[i], from[0]))
+        !carnot_same_quantization(options, from[i], from[0]))
       return NULL;
     inputs[i] = from[i]->inputs[0];
   }

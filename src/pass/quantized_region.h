@@ -56,4 +56,9 @@ carnot_node* carnot_weights_reader(const carnot_node* dequantize);
 // y have one scale and w one or one a channel.
 carnot_status* carnot_decompose_qlinear(carnot_block* block) CARNOT_MUST_USE;
 
+// Quantize or dequantize nodes of one scale each, and equal ones: scales that refit may change are
+// equal only where they are one value.
+bool carnot_same_quantization(const carnot_pass_options* options, const carnot_node* a,
+                              const carnot_node* b);
+
 #endif  // CARNOT_PASS_QUANTIZED_REGION_H_

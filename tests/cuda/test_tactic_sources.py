@@ -66,6 +66,14 @@ def test_a_source_that_is_off_is_left_out(builder: Builder) -> None:
     assert BUILT_IN in built.tactics and built.libraries == [], built
 
 
+@pytest.mark.parametrize(("name", "taken"), [(BUILT_IN[:-1], False), (f"{BUILT_IN[:-1]}$", True), (f"{BUILT_IN}$", False)])
+def test_tactics_are_left_out_by_prefix_and_by_whole_name(builder: Builder, name: str, taken: bool) -> None:
+    flags = (builder.model, "--output", builder.plan, "--backend=cuda:sm_90", "--tacticSources=-CUBLAS_LT,-CUDNN")
+    done = builder.run("build", *flags, CARNOT_CUDA_TACTICS=f"-{name}")
+    assert done.returncode == 0, done.stderr
+    assert (BUILT_IN in builder.built().tactics) == taken
+
+
 def test_the_reason_is_told(builder: Builder) -> None:
     built = builder.build("--tacticSources=-CUBLAS_LT,-CUDNN")
     assert f"{LIBRARY}: needs cuBLASLt, which the tactic sources leave out" in built.why

@@ -18,7 +18,8 @@ enum { kTacticCount = sizeof(kTactics) / sizeof(kTactics[0]) };
 static const carnot_tactic* g_tactics[kTacticCount];
 static size_t g_tactic_count;
 
-// |name| begins with one of the texts of |list|, which commas part; it is the text before a '$'.
+// |name| begins with one of the texts of |list|, which commas part. A text that ends in '$'
+// is a whole name.
 static bool is_in(const char* name, const char* list) {
   for (const char* at = list; *at; at += strcspn(at, ","), at += *at == ',') {
     size_t length = strcspn(at, ",");

@@ -113,10 +113,10 @@ static void depthwise_work(const carnot_problem* problem, double* out_flops, dou
   carnot_conv_work(problem, 4, out_flops, out_bytes);
 }
 
-#define DEPTHWISE(is_rejected)                                                                  \
-  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .takes_bf16 = true, .reject = is_rejected, \
-  .prepare = depthwise_prepare, .validate = depthwise_validate,                                 \
-  .uses_input = carnot_conv_uses_input, .configure = depthwise_configure,                       \
+#define DEPTHWISE(reject_function)                                                         \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .takes_bf16 = true,                   \
+  .reject = reject_function, .prepare = depthwise_prepare, .validate = depthwise_validate, \
+  .uses_input = carnot_conv_uses_input, .configure = depthwise_configure,                  \
   .run = depthwise_run_all, .work = depthwise_work
 CARNOT_CPU_TACTIC(depthwise_f32, avx512bf16, AVX512_BF16, .numerics = CARNOT_NUMERICS_EXACT,
                   DEPTHWISE(depthwise_bf16_reject));

@@ -170,7 +170,7 @@ CARNOT_INLINE void v_store_clamped_2x32(void* p, void* p2, const vi32* x, const 
 }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet.
-#if defined(__AVX512BF16__)  // one instruction, where older processors take as long for two
+#if defined(__AVX512BF16__)  // vpermw instead of vpmovzxwd and vpslld
 CARNOT_INLINE vf32 v_widen_bf16(__m256i h) {
   const __m512i from =
       _mm512_set_epi32(0xf0000, 0xe0000, 0xd0000, 0xc0000, 0xb0000, 0xa0000, 0x90000, 0x80000,

@@ -14,6 +14,7 @@ static const problem kProblems[] = {
     {1, 12, 47, 3, 32, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, false, true},
     {2, 9, 33, 3, 64, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
     {1, 15, 61, 3, 37, 7, 7, 2, 1, 3, CARNOT_KERNEL_ACTIVATION_SILU, false, false},
+    {1, 11, 50, 3, 24, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, false, true},
     {1, 7, 29, 1, 5, 5, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
     {1, 8, 90, 4, 19, 2, 4, 4, 1, 0, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false, false},
     {1, 19, 40, 2, 16, 3, 3, 1, 3, 3, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
@@ -50,7 +51,7 @@ static void check_stored(const carnot_cpu_kernels* kernels, carnot_conv2d_few_f3
   float *want = buffer(count, 0), *got = buffer(count, 0);
   uint16_t* half = malloc((size_t)count * 2);
   d.epilogue.residual = NULL;
-  const bool is_gate = d.epilogue.activation == CARNOT_KERNEL_ACTIVATION_SILU;
+  const bool is_gate = carnot_kernel_is_gate(d.epilogue.activation);
   if (!is_gate) d.epilogue.activation = CARNOT_KERNEL_ACTIVATION_RELU;
   d.dst = want;
   kernels->conv2d_few_f32(&d, 0, d.n * d.p);

@@ -57,9 +57,7 @@ static void check_stored(const carnot_cpu_kernels* kernels, carnot_depthwise_f32
   for (int dst_is_bf16 = 0; dst_is_bf16 < 2; ++dst_is_bf16) {
     carnot_depthwise_f32 stored = d;
     stored.epilogue.residual = NULL;
-    const bool is_gate =
-        dst_is_bf16 && (d.epilogue.activation == CARNOT_KERNEL_ACTIVATION_SILU ||
-                        d.epilogue.activation == CARNOT_KERNEL_ACTIVATION_HARD_SWISH);
+    const bool is_gate = dst_is_bf16 && carnot_kernel_is_gate(d.epilogue.activation);
     if (dst_is_bf16 && !is_gate) stored.epilogue.activation = CARNOT_KERNEL_ACTIVATION_CLIP;
     stored.src = src, stored.dst = want;
     kernels->depthwise_f32(&stored, 0, d.n * d.p);
