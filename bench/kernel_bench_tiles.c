@@ -3,42 +3,56 @@
 
 typedef struct tiles_shape {
   int64_t h, w, c, k, filter, stride;
-  bool adds;  // a residual
+  bool adds;     // a residual
+  int matrices;  // of weights that take turns, so that they come from beyond the caches
 } tiles_shape;
 
-// The last two are the products of 4096 rows.
+// Two are GEMMs of 4096 rows.
 static const tiles_shape kShapes[] = {
-    {56, 56, 64, 64, 3, 1, false},      {28, 28, 128, 128, 3, 1, false},
-    {14, 14, 256, 256, 3, 1, false},    {7, 7, 512, 512, 3, 1, false},
-    {56, 56, 128, 128, 3, 2, false},    {56, 56, 64, 64, 1, 1, false},
-    {56, 56, 64, 256, 1, 1, false},     {56, 56, 64, 256, 1, 1, true},
-    {14, 14, 64, 256, 1, 1, true},      {56, 56, 256, 64, 1, 1, false},
-    {28, 28, 512, 128, 1, 1, false},    {14, 14, 1024, 256, 1, 1, false},
-    {7, 7, 2048, 512, 1, 1, false},     {7, 7, 512, 2048, 1, 1, true},
-    {56, 56, 256, 512, 1, 2, false},    {112, 112, 32, 16, 1, 1, false},
-    {56, 56, 24, 144, 1, 1, false},     {14, 14, 384, 64, 1, 1, false},
-    {1, 128, 384, 1536, 1, 1, false},   {1, 128, 768, 3072, 1, 1, false},
-    {1, 1024, 1024, 1024, 1, 1, false}, {1, 4096, 1024, 1024, 1, 1, false},
-    {1, 4096, 4096, 4096, 1, 1, false}};
+    {56, 56, 64, 64, 3, 1, false, 1},      {28, 28, 128, 128, 3, 1, false, 1},
+    {14, 14, 256, 256, 3, 1, false, 1},    {7, 7, 512, 512, 3, 1, false, 1},
+    {56, 56, 128, 128, 3, 2, false, 1},    {56, 56, 64, 64, 1, 1, false, 1},
+    {56, 56, 64, 256, 1, 1, false, 1},     {56, 56, 64, 256, 1, 1, true, 1},
+    {14, 14, 64, 256, 1, 1, true, 1},      {56, 56, 256, 64, 1, 1, false, 1},
+    {28, 28, 512, 128, 1, 1, false, 1},    {14, 14, 1024, 256, 1, 1, false, 1},
+    {7, 7, 2048, 512, 1, 1, false, 1},     {7, 7, 512, 2048, 1, 1, true, 1},
+    {56, 56, 256, 512, 1, 2, false, 1},    {112, 112, 32, 16, 1, 1, false, 1},
+    {56, 56, 24, 144, 1, 1, false, 1},     {14, 14, 384, 64, 1, 1, false, 1},
+    {1, 128, 384, 1536, 1, 1, false, 1},   {1, 128, 768, 3072, 1, 1, false, 1},
+    {1, 1024, 1024, 1024, 1, 1, false, 1}, {1, 4096, 1024, 1024, 1, 1, false, 1},
+    {1, 4096, 4096, 4096, 1, 1, false, 1}, {1, 128, 768, 3072, 1, 1, false, 40},
+    {1, 128, 3072, 768, 1, 1, false, 40}};
 
 typedef struct s8_call {
   const carnot_cpu_kernels* kernels;
   carnot_conv2d_s8_tiles conv;
+  const char* weights;
+  int64_t bytes;  // of one matrix
+  int matrices;
 } s8_call;
 
 typedef struct bf16_call {
   const carnot_cpu_kernels* kernels;
   carnot_conv2d_bf16_tiles conv;
+  const char* weights;
+  int64_t bytes;
+  int matrices;
 } bf16_call;
 
 static void run_s8(void* argument) {
-  const s8_call* c = argument;
-  c->kernels->conv2d_s8_tiles(&c->conv, 0, c->conv.conv.p * c->conv.conv.q, 0, c->conv.conv.k);
+  s8_call* c = argument;
+  for (int i = 0; i < c->matrices; ++i) {
+    c->conv.conv.weights = (const int8_t*)(c->weights + i * c->bytes);
+    c->kernels->conv2d_s8_tiles(&c->conv, 0, c->conv.conv.p * c->conv.conv.q, 0, c->conv.conv.k);
+  }
 }
 
 static void run_bf16(void* argument) {
-  const bf16_call* c = argument;
-  c->kernels->conv2d_bf16_tiles(&c->conv, 0, c->conv.conv.p * c->conv.conv.q, 0, c->conv.conv.k);
+  bf16_call* c = argument;
+  for (int i = 0; i < c->matrices; ++i) {
+    c->conv.conv.weights = c->weights + i * c->bytes;
+    c->kernels->conv2d_bf16_tiles(&c->conv, 0, c->conv.conv.p * c->conv.conv.q, 0, c->conv.conv.k);
+  }
 }
 
 #define CONV_FIELDS(s, out_h, out_w)                                                      \
@@ -50,50 +64,58 @@ static void run_bf16(void* argument) {
 static void name_of(const tiles_shape* s, char* shape, size_t size) {
   snprintf(shape, size, "%lldx%lldx%lld->%lld %lldx%lld/%lld%s", (long long)s->h, (long long)s->w,
            (long long)s->c, (long long)s->k, (long long)s->filter, (long long)s->filter,
-           (long long)s->stride, s->adds ? " +" : "");
+           (long long)s->stride,
+           s->adds           ? " +"
+           : s->matrices > 1 ? " far"
+                             : "");
 }
 
 static double bench_s8(const bench* b, const tiles_shape* s, int64_t p, int64_t q) {
-  const int64_t taps = s->filter * s->filter;
+  const int64_t bytes = carnot_packed_k4n16d64_bytes(s->filter * s->filter, s->c, s->k);
   float *src = floats(s->h * s->w * s->c / 4), *dst = floats(p * q * s->k / 4),
         *residual = floats(p * q * s->k / 4), *scale = floats(2 * s->k),
-        *weights = floats(carnot_packed_k4n16d64_bytes(taps, s->c, s->k) / 4);
+        *weights = floats(bytes / 4 * s->matrices);
   s8_call call = {b->kernels,
-                  {.conv = {CONV_FIELDS(s, p, q), .src = src, .weights = (const int8_t*)weights,
-                            .border = scale, .dst = dst,
+                  {.conv = {CONV_FIELDS(s, p, q), .src = src, .border = scale, .dst = dst,
                             .epilogue = {.bias = (const int32_t*)(scale + s->k),
                                          .scale = scale,
                                          .output = CARNOT_INT8_OUTPUT_U8,
                                          .divisor = 1,
                                          .high = 255,
-                                         .is_small = true}}}};
+                                         .is_small = true}}},
+                  (const char*)weights,
+                  bytes,
+                  s->matrices};
   if (s->adds) {
     carnot_int8_epilogue* e = &call.conv.conv.epilogue;
     e->residual = residual, e->residual_type = CARNOT_INT8_RESIDUAL_U8, e->residual_ld = s->k;
     e->is_twice = true, e->inner_high = 255, e->inner_factor = e->residual_factor = 1;
   }
   call.conv.scratch = floats(carnot_conv2d_s8_tiles_scratch(&call.conv) / 4);
-  const double time = least_time(run_s8, &call);
+  const double time = least_time(run_s8, &call) / call.matrices;
   free(src), free(dst), free(residual), free(scale), free(weights), free(call.conv.scratch);
   return time;
 }
 
 static double bench_bf16(const bench* b, const tiles_shape* s, int64_t p, int64_t q) {
-  const int64_t taps = s->filter * s->filter;
+  const int64_t bytes = 2 * carnot_packed_k2n16d32_count(s->filter * s->filter, s->c, s->k);
   float *src = floats(s->h * s->w * s->c / 2), *dst = floats(p * q * s->k / 2),
         *residual = floats(p * q * s->k / 2), *bias = floats(s->k),
-        *weights = floats(carnot_packed_k2n16d32_count(taps, s->c, s->k) / 2);
+        *weights = floats(bytes / 4 * s->matrices);
   bf16_call call = {b->kernels,
-                    {.conv = {CONV_FIELDS(s, p, q), .src = src, .weights = weights, .dst = dst,
+                    {.conv = {CONV_FIELDS(s, p, q), .src = src, .dst = dst,
                               .epilogue = {.bias = bias,
                                            .residual = s->adds ? residual : NULL,
                                            .residual_ld = s->k,
                                            .activation = CARNOT_KERNEL_ACTIVATION_RELU}},
                      .src_is_bf16 = true,
                      .dst_is_bf16 = true,
-                     .residual_is_bf16 = true}};
+                     .residual_is_bf16 = true},
+                    (const char*)weights,
+                    bytes,
+                    s->matrices};
   call.conv.scratch = floats(carnot_conv2d_bf16_tiles_scratch(&call.conv) / 4);
-  const double time = least_time(run_bf16, &call);
+  const double time = least_time(run_bf16, &call) / call.matrices;
   free(src), free(dst), free(residual), free(bias), free(weights), free(call.conv.scratch);
   return time;
 }

@@ -209,7 +209,7 @@ carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, in
 // that fits in L2, and the conversion of its pixels, for each block of columns where sums take
 // several chunks of channels.
 static double split_cycles(const carnot_split_work* w, const carnot_work_partition* p) {
-  enum { kTile = 16, kSlice = 32, kChunk = 384, kChunkColumns = 256, kPixelBytes = 400 << 10 };
+  enum { kTile = 16, kSlice = 32, kChunk = 768, kChunkColumns = 384, kPixelBytes = 680 << 10 };
   enum { kTileCycles = 96, kSliceCycles = 14, kStartCycles = 2000, kWeightBytesACycle = 14 };
   const int64_t units = carnot_ceildiv(units_of(w->m, w->row_unit), p->m_count),
                 rows = carnot_min_i64(w->m, units * w->row_unit),
@@ -231,6 +231,7 @@ static double split_cycles(const carnot_split_work* w, const carnot_work_partiti
 carnot_work_partition carnot_work_partition_make_split(int threads, const carnot_split_work* w) {
   const int64_t wanted = wanted_parts(threads, w->m, w->n, w->depth * w->taps),
                 rows = units_of(w->m, w->row_unit), columns = units_of(w->n, kTileColumns);
+  const int most = threads == 1 ? 1 : CARNOT_FEW_PARTS;
   carnot_work_partition least = {w->m, w->n, w->row_unit, kTileColumns, 1, 1};
   double least_cycles = 0;
   for (int64_t i = 1; i <= carnot_min_i64(wanted, rows); i++)
@@ -240,7 +241,7 @@ carnot_work_partition carnot_work_partition_make_split(int threads, const carnot
       if (threads > CARNOT_FEW_THREADS)
         parts = carnot_parts_time(threads, i * j);
       else
-        for (int t = 1; t <= CARNOT_FEW_PARTS; t *= 2) parts += (double)carnot_ceildiv(i * j, t);
+        for (int t = 1; t <= most; t *= 2) parts += (double)carnot_ceildiv(i * j, t);
       const double cycles = split_cycles(w, &p) * parts;
       if (least_cycles > 0 && cycles >= least_cycles) continue;
       least = p;
@@ -278,7 +279,7 @@ static double share_of(int threads, int64_t count, int64_t wanted) {
 carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes) {
-  const int64_t wanted = wanted_parts(threads, m, n, k),
+  const int64_t wanted = threads == 1 ? 1 : wanted_parts(threads, m, n, k),
                 first = threads > CARNOT_FEW_THREADS ? carnot_min_i64(wanted, threads) : wanted;
   carnot_work_partition least = {.m = m, .n = n};
   double least_cost = -1;

@@ -23,7 +23,7 @@ enum {
   kWeightBytes = 256 * 1024,       // weights that all pixels of a block meet before the next ones
   kNearL2Bytes = 1024 * 1024,      // weights that stay in L2
   kNearWeightBytes = 48 * 1024,    // weights that stay in L1, or nearly
-  kBlockBytes = 256 * 1024,        // of pixels read in place, of a block
+  kBlockBytes = 1024 * 1024,       // of pixels read in place, of a block
   kChannelBlock = 4 * kTileBytes,  // of channels that all taps read while they are in L1
   kLeastColumns = 16,
   kMostTaps = CARNOT_BF16_TILES_MAX_TAPS,

@@ -97,17 +97,13 @@ static int64_t columns_of_pass(const tiles_call* call) {
   return columns_within(call, kWeightBytes);
 }
 
-static const char* weights_of(const tiles_call* call, int64_t n) {
-  return call->weights + (min_i64(n, call->n1) + kPanel - 1) / kPanel * call->panel;
-}
-
 // What |steps| steps fetch beside their |depth| tiles of K: the weights of columns [n,end), or what
 // is left of them.
 static void fetch_columns(const tiles_call* call, int64_t n, int64_t end, int64_t steps,
                           int64_t depth, tiles_beside* beside) {
-  const char *from = weights_of(call, n), *last = weights_of(call, end);
-  if (beside->end != last) beside->from = from, beside->end = last;
-  const int64_t lines = (beside->end - beside->from + 63) / 64;
+  const int64_t panels = (end + kPanel - 1) / kPanel - n / kPanel;
+  fetch_range(beside, call->weights + n / kPanel * call->panel, panels * call->panel);
+  const int64_t lines = (beside->end - beside->at) / 64 * kStreams;
   beside->lines = (lines + steps * depth - 1) / (steps * depth);
 }
 
@@ -119,16 +115,16 @@ static void fetch_rows(const tiles_call* call, const tiles_step* s, int64_t n,
   if (s->out[0] + 2 * kTileRows > c->n * c->p * c->q) return;
   const int64_t parts = (call->n1 - call->n0 + kStepColumns - 1) / kStepColumns;
   beside->lines = (kTileRows + parts - 1) / parts;
-  beside->from = c->src + (s->out[0] + kTileRows) * c->src_w +
-                 (n - call->n0) / kStepColumns * beside->lines * call->layout.depth;
-  beside->end = beside->from + beside->lines * call->layout.depth;
+  const char* from = c->src + (s->out[0] + kTileRows) * c->src_w +
+                     (n - call->n0) / kStepColumns * beside->lines * call->layout.depth;
+  fetch_range(beside, from, beside->lines * call->layout.depth);
 }
 
 // The steps of a block, whose pixels stay in L1 while the columns meet them. The sums of one step
 // are stored while the next one is computed. The steps of some columns fetch the weights of the
 // next ones: of the next step first, then of the next pass.
-static void compute_steps(const tiles_call* call, const tiles_step* steps, int count,
-                          bool is_first) {
+static void compute_steps(const tiles_call* call, const tiles_step* steps, int count, bool is_first,
+                          bool is_last) {
   char sums[2][kTileRows * kStepColumns * 4] __attribute__((aligned(64)));
   const int64_t pass = columns_of_pass(call), depth = call->panel / (kPanel * kTileBytes);
   const bool stays = call->panel / kPanel * (call->n1 - call->n0) <= kNearL2Bytes;
@@ -137,23 +133,29 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
                 rows = max_i64(kLeastStored, (kTileRows / 2 + times - 1) / times * 2);
   tiles_beside beside = {.rows = (int)rows};
   int at = 0;
-  for (int64_t first = call->n0; first < call->n1; first += pass)
-    for (int i = 0; i < count; ++i) {
-      const int64_t end = min_i64(first + pass, call->n1);
+  for (int64_t first = call->n0; first < call->n1; first += pass) {
+    const int64_t end = min_i64(first + pass, call->n1);
+    // The columns of the next pass: those of the next block begin at n0 again.
+    const bool wraps = end == call->n1 && !is_last;
+    const int64_t next = wraps ? call->n0 : end, limit = is_last ? call->n_next : call->n1,
+                  next_end = wraps && stays ? next : min_i64(next + pass, limit);
+    const bool fetches = next_end > next && (is_first || !stays || next >= call->n1);
+    for (int i = 0; i < count; ++i)
       for (int64_t n = first; n < end; n += kStepColumns, at = 1 - at) {
-        const bool near = count == 1 || (i == 0 && first == call->n0);
+        const bool near = is_first && (count == 1 || (i == 0 && first == call->n0));
         const int64_t left =
             (count - i) * ((end - first) / kStepColumns) - (n - first) / kStepColumns;
         beside.lines = 0;
-        if (near && is_first)
-          fetch_columns(call, n + kStepColumns, n + 2 * kStepColumns, 1, depth, &beside);
-        else if (!near && (is_first || !stays))
-          fetch_columns(call, end, end + pass, max_i64(1, left), depth, &beside);
+        if (near && n + kStepColumns < call->n1)
+          fetch_columns(call, n + kStepColumns, min_i64(n + 2 * kStepColumns, call->n1), 1, depth,
+                        &beside);
+        else if (fetches)
+          fetch_columns(call, next, next_end, max_i64(1, left), depth, &beside);
         else if (call->fetches_rows)
           fetch_rows(call, &steps[i], n, &beside);
         call->sum(call, &steps[i], n, &beside, sums[at]);
       }
-    }
+  }
   store_all(call, &beside);
 }
 
@@ -180,7 +182,7 @@ static void find_step(const tiles_call* call, const tiles_block* b, int64_t at, 
 }
 
 static void compute_block(const tiles_call* call, const tiles_block* b, int64_t m0, int64_t m1,
-                          bool is_first) {
+                          bool is_first, bool is_last) {
   const int64_t end = (b->rows - 1) * call->layout.columns + b->columns;
   const bool harmless = copy_block(call, b);
   for (int64_t at = 0; at < end; is_first = false) {
@@ -190,7 +192,7 @@ static void compute_block(const tiles_call* call, const tiles_block* b, int64_t 
       find_step(call, b, at, end, m0, m1, &steps[count]);
       steps[count++].guarded = !harmless;
     }
-    compute_steps(call, steps, count, is_first);
+    compute_steps(call, steps, count, is_first, is_last && at >= end);
   }
 }
 
@@ -209,7 +211,8 @@ static void run_copied(const tiles_call* call, int64_t m0, int64_t m1) {
       const int64_t q_end = rows == 1 ? min_i64(c->q, m1 - row) : c->q;
       for (int64_t q0 = q_begin; q0 < q_end; q0 += l->out_columns, is_first = false) {
         const tiles_block b = {n, p0, rows, q0, min_i64(l->out_columns, q_end - q0), call->scratch};
-        compute_block(call, &b, m0, m1, is_first);
+        const bool is_last = (n + 1) * image >= m1 && p0 + rows >= end && q0 + b.columns >= q_end;
+        compute_block(call, &b, m0, m1, is_first, is_last);
       }
     }
   }
@@ -267,7 +270,7 @@ static void run_direct(tiles_call* call, int64_t m0, int64_t m1) {
       int count = 0;
       for (; m < m1 && count < most; m += kTileRows)
         direct_step(call, m, m1, (m - m0) / kGroupRows, &steps[count++]);
-      compute_steps(call, steps, count, is_first);
+      compute_steps(call, steps, count, is_first, m >= m1);
     }
   }
 }
@@ -276,6 +279,9 @@ static void run_direct(tiles_call* call, int64_t m0, int64_t m1) {
 static void run_tiles(tiles_call* call, int64_t m0, int64_t m1) {
   call->layout = tiles_layout_of(&call->conv);
   call->panel = call->layout.taps * call->layout.depth * kPanel;
+  // Where a call computes all rows, the next one likely computes as many columns behind.
+  const bool all_rows = m0 == 0 && m1 == call->conv.n * call->conv.p * call->conv.q;
+  call->n_next = all_rows ? min_i64(2 * call->n1 - call->n0, call->conv.k) : call->n1;
   call->streams = call->panel / kPanel * (call->n1 - call->n0) > kNearWeightBytes;
   find_offsets(call);
   amx_begin();

@@ -11,7 +11,8 @@
 enum {
   kPanel = 16,  // columns of a tile
   kStepColumns = 2 * kPanel,
-  kMostSteps = 64  // of a block
+  kMostSteps = 64,  // of a block
+  kStreams = 8      // of memory that is fetched ahead
 };
 
 typedef struct tiles_call tiles_call;
@@ -41,10 +42,13 @@ typedef struct tiles_sums {
 // accumulators one by one as those of the next step begin, and become results beside the step after
 // that: a tile that is stored waits for its products, and the next products for the tile.
 typedef struct tiles_beside {
-  const char *from, *end;  // memory that a later step reads: some lines are fetched
-  int64_t lines;           // at a time
-  tiles_sums last, done;   // of the step before, and of that before it
-  int row, rows;           // of |done|: the next one to store; how many at a time
+  // Memory from |from| on that a later step reads, in kStreams parts of |part| bytes, is fetched
+  // line by line of all parts: lines |at| to |end| of the first part are not fetched yet.
+  const char *from, *at, *end;
+  int64_t part;
+  int64_t lines, due;     // to fetch at a time, and those not fetched in time
+  tiles_sums last, done;  // of the step before, and of that before it
+  int row, rows;          // of |done|: the next one to store; how many at a time
 } tiles_beside;
 
 // What the steps of a call share.
@@ -68,6 +72,7 @@ struct tiles_call {
   const char* weights;
   tiles_layout layout;
   int64_t n0, n1;
+  int64_t n_next;     // the end of the columns whose weights are read behind those up to n1
   bool streams;       // the weights do not stay in L1
   bool fetches_rows;  // those of the next step, which lie one behind the other
   int64_t panel;      // bytes from one panel of weights to the next
@@ -94,9 +99,21 @@ CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
   b->row = end;
 }
 
+// The hardware prefetcher follows every page on its own, and one page keeps too few lines under way
+// to hide the latency of L3 and DRAM: so a line of each part in turns.
 CARNOT_INLINE void fetch_some(tiles_beside* b) {
-  for (int64_t i = 0; i < b->lines && b->from < b->end; ++i, b->from += 64)
-    _mm_prefetch(b->from, _MM_HINT_T1);
+  for (b->due += b->lines; b->due >= kStreams && b->at < b->end; b->due -= kStreams, b->at += 64) {
+    CARNOT_UNROLL
+    for (int i = 0; i < kStreams; ++i) _mm_prefetch(b->at + i * b->part, _MM_HINT_T1);
+  }
+}
+
+// From now on |bytes| from |from| on are fetched, unless they already are.
+static void fetch_range(tiles_beside* b, const char* from, int64_t bytes) {
+  const int64_t part = (bytes + kStreams * 64 - 1) / (kStreams * 64) * 64;
+  if (b->from == from && b->part == part) return;
+  b->from = b->at = from, b->end = from + part;
+  b->part = part, b->due = 0;
 }
 
 enum { kSumsLd = kStepColumns * 4 };

@@ -25,18 +25,20 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
 }
 
 CARNOT_INLINE void split_tiles(int parts, const split_block_call* call, const split_steps* steps,
-                               int panels, const char* b, split_target to, split_ahead* ahead) {
+                               int panels, const char* b, split_target to, float* tiles,
+                               split_beside* side) {
   const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
   for (; to.m < rows; to.m += kRows, to.sums += kRows * call->sums_ld) {
+    float* tile = tiles + (side->last.at == tiles ? kRows * kColumns : 0);
     const char* a = call->pixels + (call->m_begin + to.m) * pitch;
     if (rows - to.m > kAmxRows && panels > 1)
-      split_tile(parts, 2, 2, call, a, b, steps, &to, ahead);
+      split_tile(parts, 2, 2, call, a, b, steps, &to, tile, side);
     else if (rows - to.m > kAmxRows)
-      split_tile(parts, 2, 1, call, a, b, steps, &to, ahead);
+      split_tile(parts, 2, 1, call, a, b, steps, &to, tile, side);
     else if (panels > 1)
-      split_tile(parts, 1, 2, call, a, b, steps, &to, ahead);
+      split_tile(parts, 1, 2, call, a, b, steps, &to, tile, side);
     else
-      split_tile(parts, 1, 1, call, a, b, steps, &to, ahead);
+      split_tile(parts, 1, 1, call, a, b, steps, &to, tile, side);
   }
 }
 
@@ -53,46 +55,33 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
   call->slice0 = c0 / kStepDepth;
   const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows;
   const int64_t most = parts == 1 ? kRoundedSteps : kPartSteps;
+  float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
+  split_beside side = {.row = 0};
   for (int64_t n = n0; n < n1; n += kColumns) {
     const int panels = n1 - n > TILE_PANEL ? 2 : 1;
     const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
     for (k_part part = {0, 0}; part.s1 < call->steps;) {
       part.s0 = part.s1, part.s1 = min_i64(part.s0 + most, call->steps);
       const split_steps steps = steps_of(call, &part);
-      split_ahead ahead = {.panel = panels > 1 ? call->panel_bytes : 0};
-      if (part.s1 < call->steps) {
-        ahead.at = b + steps.b[steps.count - 1] + call->slice_weights;
-      } else {
-        ahead.at = b + 2 * call->panel_bytes + call->slice0 * call->slice_weights;
-      }
-      ahead.lines = part.s1 < call->steps || n + kColumns < n1
-                        ? (int)(steps.count * call->slice_weights / 64)
-                        : 0;
-      ahead.step = (int)(ahead.lines / (tall * steps.count * parts * (parts + 1) / 2) + 1);
+      side.panel = panels > 1 ? call->panel_bytes : 0;
+      side.ahead = part.s1 < call->steps
+                       ? b + steps.b[steps.count - 1] + call->slice_weights
+                       : b + 2 * call->panel_bytes + call->slice0 * call->slice_weights;
+      const int64_t products = parts * (parts + 1) / 2 * steps.count * tall;
+      const bool fetches = part.s1 < call->steps || n + kColumns < n1;
+      side.lines = fetches ? (steps.count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
+      side.part = side.lines * 64, side.due = 0;
+      side.step = (side.lines * 2 * kStreams + products - 1) / products;
       const split_target to = {
           .n = n,
           .sums = call->sums + (call->image->chunks > 1 ? n - n0 : 0),
           .first = chunk == 0 && part.s0 == 0,
           .last = chunk == call->image->chunks - 1 && part.s1 == call->steps,
       };
-      split_tiles(parts, call, &steps, panels, b, to, &ahead);
+      split_tiles(parts, call, &steps, panels, b, to, tiles, &side);
     }
   }
-}
-
-static bool in_registers(carnot_kernel_activation activation) {
-  return activation == CARNOT_KERNEL_ACTIVATION_RELU || activation == CARNOT_KERNEL_ACTIVATION_CLIP;
-}
-
-static gemm_ukernel_f32 end_of_sums(const carnot_conv2d_f32* c) {
-  const carnot_epilogue_f32* e = &c->epilogue;
-  const bool clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
-  return (gemm_ukernel_f32){.row_count = 1,
-                            .ldc = c->ld,
-                            .residual_ld = e->residual_ld,
-                            .clip = in_registers(e->activation),
-                            .lo = clip ? e->a : 0,
-                            .hi = clip ? e->b : INFINITY};
+  finish_all(call, &side);
 }
 
 // Fills |outputs|; m_begin and m_end of |call| from outputs [begin, end) of the block.
@@ -127,6 +116,8 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
   const carnot_epilogue_f32* e = &c->epilogue;
   const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0, first),
                 end = min_i64(m1, first + rows * c->q);
+  const bool relu = e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
+             clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   split_block_call call = {.image = image,
                            .n = n,
                            .p0 = p0,
@@ -134,7 +125,10 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
                            .pixels = pixels,
                            .slices_of_tap = (c->c + kStepDepth - 1) / kStepDepth,
                            .n_end = n1,
-                           .end = end_of_sums(c),
+                           .lo = relu   ? 0
+                                 : clip ? e->a
+                                        : -INFINITY,
+                           .hi = clip ? e->b : INFINITY,
                            .sums = sums};
   set_outputs(&call, begin - first, end - first, outputs);
   call.slice_weights = parts == 1 ? kTileBytes : CARNOT_SPLIT_SLICE_BYTES;
@@ -155,7 +149,7 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
     }
     if (!exact) {
       multiply_add(c, begin, end, at, to);
-    } else if (e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !in_registers(e->activation)) {
+    } else if (e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !relu && !clip) {
       CARNOT_KERNEL(activate_f32)
       (e->activation, e->a, e->b, c->dst + begin * c->ld + at, c->ld, end - begin, to - at);
     }

@@ -13,8 +13,10 @@ enum {
   kRoundedSteps = 16,  // of numbers rounded to one part
   kRows = 2 * kAmxRows,
   kColumns = 2 * TILE_PANEL,
-  kMostColumns = 256,    // of a block
+  kMostColumns = 384,    // of a block
   kMostSums = 48 << 10,  // floats
+  kStreams = 4,          // of a panel of weights, that are fetched ahead
+  kAddedRows = 4,        // of a tile that are added at a time
 };
 
 // Steps [s0, s1) of a chunk of channels.
@@ -32,7 +34,7 @@ typedef struct split_block_call {
   int64_t slice_weights, panel_bytes;  // bytes of weights
   const int64_t* outputs;              // of m_begin and on: the row of dst, or -1
   int64_t n_end;                       // columns of the call
-  gemm_ukernel_f32 end;                // what is the same in all ends of sums
+  float lo, hi;                        // bounds of results
   float* sums;  // unfinished ones; of two panels alone where there is one chunk
   int64_t sums_ld;
 } split_block_call;
@@ -43,22 +45,33 @@ typedef struct split_steps {
   int64_t a[kRoundedSteps], b[kRoundedSteps];  // bytes from the first row, and from the first panel
 } split_steps;
 
-// Weights that the next tiles read, fetched beside the products of these.
-typedef struct split_ahead {
-  const char* at;
-  int64_t panel;    // bytes from one panel to the next
-  int lines, step;  // lines left of each panel; lines at a time
-} split_ahead;
+// Where a tile of one part of K goes.
+typedef struct split_target {
+  int64_t m, n;      // its first output, counted from m_begin, and its first column
+  float* sums;       // of the parts before and of this one
+  bool first, last;  // nothing is in |sums| yet; the result goes to dst
+} split_target;
 
-CARNOT_INLINE void fetch_ahead(split_ahead* ahead) {
-  if (ahead->lines <= 0) return;
-  for (int i = 0; i < ahead->step; ++i) {
-    _mm_prefetch(ahead->at + i * 64, _MM_HINT_T1);
-    _mm_prefetch(ahead->at + ahead->panel + i * 64, _MM_HINT_T1);
-  }
-  ahead->at += ahead->step * 64;
-  ahead->lines -= ahead->step;
-}
+// The sums of a tile: in the accumulators, or stored at |at|.
+typedef struct split_sums {
+  split_target to;
+  float* at;
+  int64_t ld;
+  int groups, panels;  // 0: there is none
+} split_sums;
+
+// What is done beside the products of a tile. Weights that the next tiles read are fetched in
+// 2 * kStreams parts, of both panels. The sums of a tile leave the accumulators one by one as those
+// of the next tile begin, and are added or finished beside its products: a tile that is stored
+// waits for its products, and the next products for the tile.
+typedef struct split_beside {
+  const char* ahead;
+  int64_t panel, part;    // bytes from one panel to the next; of a part
+  int64_t lines;          // of a part that are left
+  int64_t step, due;      // lines of all parts to fetch at a time, and those not fetched in time
+  split_sums last, done;  // of the tile before, and of that before it
+  int row;                // of |done|: the next one to finish
+} split_beside;
 
 // ---- tiles ----
 
@@ -68,9 +81,9 @@ CARNOT_INLINE void load_a(int groups, const char* a, int64_t pitch) {
   if (groups > 1) _tile_loadd(5, a + kAmxRows * pitch, pitch);
 }
 
-CARNOT_INLINE void load_b(int panels, const char* b, int64_t panel, int part) {
-  _tile_loadd(6, b + part * kTileBytes, kAmxRowBytes);
-  if (panels > 1) _tile_loadd(7, b + panel + part * kTileBytes, kAmxRowBytes);
+CARNOT_INLINE void load_b(int panels, const char* b, int64_t panel) {
+  _tile_loadd(6, b, kAmxRowBytes);
+  if (panels > 1) _tile_loadd(7, b + panel, kAmxRowBytes);
 }
 
 CARNOT_INLINE void multiply(int groups, int panels) {
@@ -80,114 +93,228 @@ CARNOT_INLINE void multiply(int groups, int panels) {
   if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
 }
 
-// The products of parts i and j with i + j < |parts|, in an order in which one operand changes.
-CARNOT_INLINE void split_step(int parts, int groups, int panels, const char* a, int64_t pitch,
-                              const char* b, int64_t panel, split_ahead* ahead) {
-  load_a(groups, a, pitch);
-  if (parts == 1) {
-    load_b(panels, b, panel, 0);
-    multiply(groups, panels);
-    fetch_ahead(ahead);
-    return;
-  }
-  if (parts > 2) {
-    load_b(panels, b, panel, 2);
-    multiply(groups, panels);
-    fetch_ahead(ahead);
-  }
-  load_b(panels, b, panel, 1);
-  multiply(groups, panels);
-  fetch_ahead(ahead);
-  if (parts == 2) {
-    load_b(panels, b, panel, 0);
-    multiply(groups, panels);
-    fetch_ahead(ahead);
-  }
-  load_a(groups, a + kAmxRowBytes, pitch);
-  multiply(groups, panels);
-  fetch_ahead(ahead);
-  if (parts == 2) return;
-  load_b(panels, b, panel, 0);
-  multiply(groups, panels);
-  fetch_ahead(ahead);
-  load_a(groups, a + 2 * kAmxRowBytes, pitch);
-  multiply(groups, panels);
-  fetch_ahead(ahead);
-  load_a(groups, a, pitch);
-  multiply(groups, panels);
-  fetch_ahead(ahead);
+// The same, and loads other rows of A, or columns of B, where the products are done with a tile.
+CARNOT_INLINE void multiply_then_a(int groups, int panels, const char* a, int64_t pitch) {
+  _tile_dpbf16ps(0, 4, 6);
+  if (panels > 1) _tile_dpbf16ps(1, 4, 7);
+  _tile_loadd(4, a, pitch);
+  if (groups > 1) _tile_dpbf16ps(2, 5, 6);
+  if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
+  if (groups > 1) _tile_loadd(5, a + kAmxRows * pitch, pitch);
 }
 
-CARNOT_INLINE void store_tiles(int groups, int panels, float* to, int64_t ld) {
-  const int64_t bytes = ld * (int64_t)sizeof *to;
-  _tile_stored(0, to, bytes);
-  if (panels > 1) _tile_stored(1, to + TILE_PANEL, bytes);
-  if (groups > 1) _tile_stored(2, to + kAmxRows * ld, bytes);
-  if (groups > 1 && panels > 1) _tile_stored(3, to + kAmxRows * ld + TILE_PANEL, bytes);
+CARNOT_INLINE void multiply_then_b(int groups, int panels, const char* b, int64_t panel) {
+  _tile_dpbf16ps(0, 4, 6);
+  if (groups > 1) _tile_dpbf16ps(2, 5, 6);
+  _tile_loadd(6, b, kAmxRowBytes);
+  if (panels > 1) _tile_dpbf16ps(1, 4, 7);
+  if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
+  if (panels > 1) _tile_loadd(7, b + panel, kAmxRowBytes);
 }
 
-// Where a tile of one part of K goes.
-typedef struct split_target {
-  int64_t m, n;      // its first output, counted from m_begin, and its first column
-  float* sums;       // of the parts before and of this one
-  bool first, last;  // nothing is in |sums| yet; the result goes to dst
-} split_target;
+// ---- beside the products ----
 
-CARNOT_INLINE void add_tile(int groups, int panels, const float* tile, float* sums, int64_t ld) {
-  for (int i = 0; i < groups * kAmxRows; ++i) {
+CARNOT_INLINE void fetch_ahead(split_beside* b) {
+  for (b->due += b->step; b->due >= 2 * kStreams && b->lines > 0; b->due -= 2 * kStreams) {
     CARNOT_UNROLL
-    for (int j = 0; j < panels * TILE_PANEL; j += V_LANES) {
-      float* sum = sums + i * ld + j;
-      v_store(sum, v_add(v_load(sum), v_load(tile + i * kColumns + j)));
+    for (int i = 0; i < kStreams; ++i) {
+      _mm_prefetch(b->ahead + i * b->part, _MM_HINT_T1);
+      _mm_prefetch(b->ahead + b->panel + i * b->part, _MM_HINT_T1);
     }
+    b->ahead += 64, --b->lines;
   }
 }
 
-CARNOT_INLINE void finish_tile(int groups, int panels, const split_block_call* call,
-                               const split_target* to, const float* tile) {
+// Adds kAddedRows rows from |row| on to the sums of the parts before.
+CARNOT_INLINE void add_rows(int panels, const split_sums* s, int row, int64_t ld) {
+  const float* from = s->at + row * kColumns;
+  float* to = s->to.sums + row * ld;
+  CARNOT_UNROLL
+  for (int i = 0; i < kAddedRows * panels; ++i) {
+    float* sum = to + i / panels * ld + i % panels * TILE_PANEL;
+    v_store(sum,
+            v_add(v_load(sum), v_load(from + i / panels * kColumns + i % panels * TILE_PANEL)));
+  }
+}
+
+// Bounds are infinite where there are none; NaN passes both.
+CARNOT_INLINE void finish_as(bool whole, bool adds, const split_block_call* call,
+                             const split_sums* s, int begin, int end) {
   const carnot_conv2d_f32* c = call->image->conv;
   const carnot_epilogue_f32* e = &c->epilogue;
-  const int64_t rows = min_i64(groups * kAmxRows, call->m_end - call->m_begin - to->m);
-  gemm_ukernel_f32 row = call->end;
-  row.columns = call->n_end - to->n;
-  row.bias = e->bias ? e->bias + to->n : NULL;
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t m = call->outputs[to->m + i];
+  const int64_t n = s->to.n, left = call->n_end - n;
+  const __mmask32 mask = whole ? 0xffffffff : (__mmask32)((UINT64_C(1) << left) - 1);
+  const vf32 lo = v_set(call->lo), hi = v_set(call->hi);
+  const bool first = s->to.first;
+  vf32 bias[2];
+  CARNOT_UNROLL
+  for (int v = 0; v < 2; ++v) {
+    const __mmask16 part = (__mmask16)(mask >> 16 * v);
+    // x + -0 is x.
+    bias[v] = e->bias ? _mm512_maskz_loadu_ps(part, e->bias + n + v * TILE_PANEL) : v_set(-0.0f);
+  }
+  for (int i = begin; i < end; ++i) {
+    const int64_t m = call->outputs[s->to.m + i];
     if (m < 0) continue;
-    row.c = c->dst + m * c->ld + to->n;
-    row.residual = e->residual ? e->residual + m * e->residual_ld + to->n : NULL;
-    vf32 acc[2];
+    float* dst = c->dst + m * c->ld + n;
+    const float* residual = adds ? e->residual + m * e->residual_ld + n : NULL;
     CARNOT_UNROLL
-    for (int j = 0; j < panels; ++j) {
-      acc[j] = v_load(tile + i * kColumns + j * V_LANES);
-      if (!to->first) acc[j] = v_add(v_load(to->sums + i * call->sums_ld + j * V_LANES), acc[j]);
+    for (int v = 0; v < 2; ++v) {
+      const __mmask16 part = (__mmask16)(mask >> 16 * v);
+      vf32 x = v_load(s->at + i * s->ld + v * TILE_PANEL);
+      if (!first) x = v_add(v_load(s->to.sums + i * call->sums_ld + v * TILE_PANEL), x);
+      x = v_add(x, bias[v]);
+      if (adds) x = v_add(x, _mm512_maskz_loadu_ps(part, residual + v * TILE_PANEL));
+      x = v_min_to(hi, v_max_to(lo, x));
+      _mm512_mask_storeu_ps(dst + v * TILE_PANEL, part, x);
     }
-    tile_finish(1, panels, &row, acc);
   }
 }
 
-// One tile of one part of K.
+// Finishes kAddedRows rows of |done| and more.
+static void finish_rows(const split_block_call* call, split_beside* b) {
+  enum { kFinishedRows = 2 * kAddedRows };
+  const split_sums* s = &b->done;
+  const int rows = (int)min_i64(s->groups * kAmxRows, call->m_end - call->m_begin - s->to.m);
+  const int end = rows - b->row < kFinishedRows ? rows : b->row + kFinishedRows;
+  const bool whole = call->n_end - s->to.n >= kColumns, adds = call->image->conv->epilogue.residual;
+  if (whole && adds) finish_as(true, true, call, s, b->row, end);
+  if (whole && !adds) finish_as(true, false, call, s, b->row, end);
+  if (!whole && adds) finish_as(false, true, call, s, b->row, end);
+  if (!whole && !adds) finish_as(false, false, call, s, b->row, end);
+  b->row = end;
+  if (end == rows) b->done.groups = 0;
+}
+
+CARNOT_INLINE void finish_some(const split_block_call* call, split_beside* b) {
+  const split_sums* s = &b->done;
+  if (!s->groups) return;
+  if (s->to.last) {
+    finish_rows(call, b);
+    return;
+  }
+  if (s->panels > 1)
+    add_rows(2, s, b->row, call->sums_ld);
+  else
+    add_rows(1, s, b->row, call->sums_ld);
+  b->row += kAddedRows;
+  if (b->row == s->groups * kAmxRows) b->done.groups = 0;
+}
+
+static void finish_rest(const split_block_call* call, split_beside* b) {
+  while (b->done.groups) finish_some(call, b);
+}
+
+CARNOT_INLINE void beside(const split_block_call* call, split_beside* b) {
+  fetch_ahead(b);
+  finish_some(call, b);
+}
+
+// What is first and not last lies where the next parts are added.
+static bool is_direct(const split_target* to) { return to->first && !to->last; }
+
+// The last tile has been stored.
+static void pass_on(const split_block_call* call, split_beside* b) {
+  finish_rest(call, b);
+  if (!is_direct(&b->last.to)) b->done = b->last, b->row = 0;
+  b->last.groups = 0;
+}
+
+#define SPLIT_STORE(t, g, p, s) \
+  _tile_stored(t, (s)->at + (g)*kAmxRows * (s)->ld + (p)*TILE_PANEL, (s)->ld * 4)
+
+static void store_last(split_beside* b) {
+  const split_sums* s = &b->last;
+  if (!s->groups) return;
+  AMX_BARRIER();
+  SPLIT_STORE(0, 0, 0, s);
+  if (s->panels > 1) SPLIT_STORE(1, 0, 1, s);
+  if (s->groups > 1) SPLIT_STORE(2, 1, 0, s);
+  if (s->groups > 1 && s->panels > 1) SPLIT_STORE(3, 1, 1, s);
+  AMX_BARRIER();
+}
+
+static void finish_all(const split_block_call* call, split_beside* b) {
+  if (is_direct(&b->last.to)) finish_rest(call, b);
+  store_last(b);
+  if (b->last.groups) pass_on(call, b);
+  finish_rest(call, b);
+}
+
+// ---- tiles of one part of K ----
+
+// The first products of a tile: each accumulator is stored as the last tile left it, and begins
+// anew.
+CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* call,
+                              split_beside* b) {
+#define SPLIT_BEGIN(t, g, p, a, w)              \
+  do {                                          \
+    if (stored) SPLIT_STORE(t, g, p, &b->last); \
+    _tile_zero(t);                              \
+    _tile_dpbf16ps(t, a, w);                    \
+  } while (0)
+  const bool stored = b->last.groups == groups && b->last.panels == panels;
+  AMX_BARRIER();
+  SPLIT_BEGIN(0, 0, 0, 4, 6);
+  if (panels > 1) SPLIT_BEGIN(1, 0, 1, 4, 7);
+  if (groups > 1) SPLIT_BEGIN(2, 1, 0, 5, 6);
+  if (groups > 1 && panels > 1) SPLIT_BEGIN(3, 1, 1, 5, 7);
+  AMX_BARRIER();
+#undef SPLIT_BEGIN
+  fetch_ahead(b);
+  if (b->last.groups) pass_on(call, b);
+}
+
+// The products of parts i and j with i + j < |parts|, in an order in which one operand changes.
+CARNOT_INLINE void split_step(int parts, int groups, int panels, bool begins,
+                              const split_block_call* call, const char* a, const char* b,
+                              split_beside* side) {
+  const int64_t pitch = call->image->pitch, panel = call->panel_bytes;
+  load_a(groups, a, pitch);
+  load_b(panels, b + (parts - 1) * kTileBytes, panel);
+  const char* next_b = b + (parts - 2) * kTileBytes;
+  if (begins) {
+    begin_tile(groups, panels, call, side);
+    if (parts > 1) load_b(panels, next_b, panel);
+  } else if (parts > 1) {
+    multiply_then_b(groups, panels, next_b, panel);
+    beside(call, side);
+  } else {
+    multiply(groups, panels);
+    beside(call, side);
+  }
+  if (parts == 1) return;
+  multiply_then_a(groups, panels, a + kAmxRowBytes, pitch);
+  beside(call, side);
+  if (parts > 2) {
+    multiply_then_b(groups, panels, b, panel);
+    beside(call, side);
+    multiply_then_a(groups, panels, a + 2 * kAmxRowBytes, pitch);
+    beside(call, side);
+    multiply_then_a(groups, panels, a, pitch);
+    beside(call, side);
+  }
+  multiply(groups, panels);
+  beside(call, side);
+}
+
+// The sums of a tile, which stay in the accumulators; |tile| is where they go from there.
 CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_block_call* call,
                               const char* a, const char* b, const split_steps* steps,
-                              const split_target* to, split_ahead* ahead) {
-  const int64_t pitch = call->image->pitch, ld = call->sums_ld;
-  float tile[kRows * kColumns] __attribute__((aligned(64)));
-  AMX_BARRIER();
-  _tile_zero(0);
-  if (panels > 1) _tile_zero(1);
-  if (groups > 1) _tile_zero(2);
-  if (groups > 1 && panels > 1) _tile_zero(3);
-  for (int64_t s = 0; s < steps->count; ++s) {
-    split_step(parts, groups, panels, a + steps->a[s], pitch, b + steps->b[s], call->panel_bytes,
-               ahead);
+                              const split_target* to, float* tile, split_beside* side) {
+  // Sums that go where the tile before reads those of its parts wait for it.
+  if (is_direct(&side->last.to)) finish_rest(call, side);
+  if (side->last.groups && (side->last.groups != groups || side->last.panels != panels)) {
+    store_last(side);
+    pass_on(call, side);
   }
-  const bool direct = to->first && !to->last;
-  store_tiles(groups, panels, direct ? to->sums : tile, direct ? ld : kColumns);
-  AMX_BARRIER();
-  if (to->last)
-    finish_tile(groups, panels, call, to, tile);
-  else if (!direct)
-    add_tile(groups, panels, tile, to->sums, ld);
+  split_step(parts, groups, panels, /*begins=*/true, call, a + steps->a[0], b + steps->b[0], side);
+  for (int64_t s = 1; s < steps->count; ++s)
+    split_step(parts, groups, panels, /*begins=*/false, call, a + steps->a[s], b + steps->b[s],
+               side);
+  const bool direct = is_direct(to);
+  side->last = (split_sums){*to, direct ? to->sums : tile, direct ? call->sums_ld : kColumns,
+                            groups, panels};
 }
 
 #endif

@@ -18,10 +18,10 @@
 
 enum {
   kStepDepth = 32,          // channels of a slice: K of a step
-  kMostChannels = 384,      // of a chunk
+  kMostChannels = 768,      // of a chunk
   kWantedOutputs = 128,     // of a block, so that weights are split for enough rows
   kMostOutputs = 1024,      // of a block
-  kImageBytes = 400 << 10,  // of a block: with weights and sums it stays in L2
+  kImageBytes = 680 << 10,  // of a block: with weights and sums it stays in L2
 };
 
 typedef struct split_image {
