@@ -96,8 +96,8 @@ carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int thre
 carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit);
 // For kernels that multiply BF16 parts: of the cuts into up to eight parts the one whose times with
-// one, two, four and eight threads are least in sum; of more than four threads the one whose time
-// with them, by carnot_parts_time, is least.
+// one, two, four and eight threads are least in sum, for one thread the one whose time with it is
+// least; of more than four threads the one whose time with them, by carnot_parts_time, is least.
 typedef struct carnot_split_work {
   int64_t m, n, depth, taps;
   int64_t row_unit;             // rows are cut at multiples of it
@@ -106,7 +106,8 @@ typedef struct carnot_split_work {
 carnot_work_partition carnot_work_partition_make_split(int threads, const carnot_split_work* work);
 // For kernels by AMX tiles of BF16: of the cuts into rows, in multiples of |row_unit|, and columns
 // the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|;
-// of more than four threads, also of several numbers of parts.
+// of more than four threads, also of several numbers of parts. One thread gets one part, which
+// fetches the weights of later columns beside the products of earlier ones.
 carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes);

@@ -82,11 +82,12 @@ static double part_cycles(const carnot_conv2d_u8s8* c, bool copies, int64_t rows
 }
 
 // Cuts pixels, channels or both into up to eight parts, so that the time with two threads and that
-// with eight are least in sum; of more than four threads so that their time is least.
+// with eight are least in sum; of more than four threads so that their time is least. One thread
+// gets one part, which fetches the weights of later columns beside the products of earlier ones.
 static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c, int threads) {
   enum { kRowUnit = 32, kColumnUnit = 64 };
   const bool is_few = threads <= CARNOT_FEW_THREADS;
-  const int64_t most = carnot_most_parts(threads);
+  const int64_t most = threads == 1 ? 1 : carnot_most_parts(threads);
   const bool copies = c->r * c->s > 1 || c->stride_h > 1 || c->stride_w > 1;
   const int64_t m = c->n * c->p * c->q, row = copies ? c->q : kRowUnit,
                 rows = carnot_ceildiv(m, row), units = carnot_ceildiv(c->k, kColumnUnit);
