@@ -1,10 +1,10 @@
-// Convolutions and products by AMX tiles, of bytes and BF16.
+// Convolutions and GEMMs by AMX tiles, of INT8 and BF16.
 #include "kernel_bench.h"
 
 typedef struct tiles_shape {
   int64_t h, w, c, k, filter, stride;
   bool adds;     // a residual
-  int matrices;  // of weights that take turns, so that they come from beyond the caches
+  int matrices;  // of weights, used in turns, so that they come from L3 or DRAM
 } tiles_shape;
 
 // Two are GEMMs of 4096 rows.

@@ -252,12 +252,13 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
     CARNOT_CHECK(prepared.constant_count == variant->constant_count, INVALID_MODEL,
                  "step %s packs %u constants, the engine has %u", step->name,
                  prepared.constant_count, variant->constant_count);
-    CARNOT_CHECK(prepared.param_bytes == variant->param_bytes &&
-                     memcmp(prepared.params, variant->params, variant->param_bytes) == 0,
-                 UNSUPPORTED,
-                 "step %s: the new weights change what was decided at build (a bias became zero or "
-                 "the like)",
-                 step->name);
+    CARNOT_CHECK(
+        prepared.param_bytes == variant->param_bytes &&
+            memcmp(prepared.params, variant->params, variant->param_bytes) == 0,
+        UNSUPPORTED,
+        "step %s: the new weights change what was decided at build (a scale that the kernel "
+        "holds as a number, a bias that became zero): build the engine anew",
+        step->name);
     for (uint32_t c = 0; c < variant->constant_count; c++) {
       uint32_t blob = variant->constants[c];
       CARNOT_CHECK(strcmp(prepared.constants[c].packing, plan->blobs[blob].packing) == 0,

@@ -4,14 +4,17 @@ With the stand-in driver only the tactic of the case runs on its device, by the 
 """
 
 import functools
+import json
+import pathlib
 from typing import Iterator
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
-from harness import Case, Device, compare, is_stand_in
+from harness import Case, Device, compare, is_stand_in, random_inputs, relative_l2
 from net import Net
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 TMA, PINGPONG, LIBRARY = "gemm_tma", "gemm_tma_pingpong", "cuda_gemm_fp8_cublaslt"
 SIZES = [
@@ -236,17 +239,46 @@ def test_attention_of_fp8(device: Device, shape: tuple, to: str, precision: str)
     assert error <= (7e-2 if to else 4e-2), f"relative L2 {error:.1e}: {profile[-600:]}"
 
 
+def tactics_of_projections(device: Device) -> str:
+    return "cuda_attention_fp8_tma,cuda_gemm_tma_64x64,copies" if device.is_stand_in else "-cuda_attention_generic"
+
+
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("shape", FP8_ATTENTION)
 def test_fp8_projections_are_one_gemm(device: Device, shape: tuple, precision: str) -> None:
     """Queries, keys and values that are quantized with one scale: one GEMM writes their bytes, attention reads them
     where they are, and only the GEMM behind it is left."""
-    tactics = {}
-    if device.is_stand_in:
-        tactics["CARNOT_CUDA_TACTICS"] = "cuda_attention_fp8_tma,cuda_gemm_tma_64x64,copies"
-    else:
-        tactics["CARNOT_CUDA_TACTICS"] = "-cuda_attention_generic"
-    error, profile = compare(device, attention_of_fp8(*shape, "", fp8_projections=True), precision, **tactics)
+    model = attention_of_fp8(*shape, "", fp8_projections=True)
+    error, profile = compare(device, model, precision, CARNOT_CUDA_TACTICS=tactics_of_projections(device))
     assert "cuda_attention_fp8_tma" in profile, profile[-1500:]
     assert sum("gemm" in line for line in profile.splitlines()) == 2, profile[-1500:]
     assert error <= 4e-2, f"relative L2 {error:.1e}: {profile[-600:]}"
+
+
+def test_projections_that_refit_may_change_apart(device: Device, tmp_path: pathlib.Path) -> None:
+    """Projections with a scale tensor each are one GEMM, but not where refit may give them different numbers."""
+    model = attention_of_fp8(1, 40, 2, 64, "", "", fp8_projections=True)
+    source, engine, changed = tmp_path / "net.onnx", tmp_path / "net.plan", tmp_path / "changed.onnx"
+    onnx.save(model, source)
+    flags = ["--backend=cuda:sm_90", "--fp16", "--dumpGraph=fuse_qkv_projections", "--builderOptimizationLevel=0"]
+    for refit, matmuls in [([], 4), (["--refit"], 6)]:
+        tactics = {"CARNOT_CUDA_TACTICS": tactics_of_projections(device)}
+        done = device.run("build", source, "--output", engine, *flags, *refit, **tactics)
+        assert done.returncode == 0, done.stderr
+        assert sum(" = matmul(" in line for line in done.stderr.splitlines()) == matmuls, refit
+
+    weights = [w for w in model.graph.initializer if list(w.dims) == [64, 128]]  # of queries, keys and values
+    assert len(weights) == 3
+    weights[1].CopyFrom(numpy_helper.from_array(-3 * numpy_helper.to_array(weights[1]), weights[1].name))
+    onnx.save(model, changed)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(str(changed), options, providers=["CPUExecutionProvider"])
+    feeds = random_inputs(session, device)
+    feeds["x"].tofile(tmp_path / "x.bin")
+    flags = [f"--loadInputs=x:{tmp_path / 'x.bin'}", f"--exportOutput={tmp_path / 'out.json'}", "--warmUp=0"]
+    done = device.run("exec", f"--loadEngine={engine}", f"--refitFromOnnx={changed}", "--iterations=1", *flags)
+    assert done.returncode == 0, done.stdout + done.stderr
+    got = np.array(json.loads((tmp_path / "out.json").read_text())[0]["values"])
+    wanted = session.run(None, feeds)[0]
+    assert relative_l2(got.reshape(wanted.shape), wanted) <= 4e-2

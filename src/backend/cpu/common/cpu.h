@@ -107,7 +107,7 @@ carnot_work_partition carnot_work_partition_make_split(int threads, const carnot
 // For kernels by AMX tiles of BF16: of the cuts into rows, in multiples of |row_unit|, and columns
 // the one that costs least where A costs as much as reading |a_bytes| from L3 and B has |b_bytes|;
 // of more than four threads, also of several numbers of parts. One thread gets one part, which
-// fetches the weights of later columns beside the products of earlier ones.
+// prefetches weights across all columns.
 carnot_work_partition carnot_work_partition_make_least(int threads, int64_t m, int64_t n, int64_t k,
                                                        int64_t row_unit, double a_bytes,
                                                        double b_bytes);

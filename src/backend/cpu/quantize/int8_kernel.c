@@ -83,7 +83,7 @@ static double part_cycles(const carnot_conv2d_u8s8* c, bool copies, int64_t rows
 
 // Cuts pixels, channels or both into up to eight parts, so that the time with two threads and that
 // with eight are least in sum; of more than four threads so that their time is least. One thread
-// gets one part, which fetches the weights of later columns beside the products of earlier ones.
+// gets one part, which prefetches weights across all columns.
 static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c, int threads) {
   enum { kRowUnit = 32, kColumnUnit = 64 };
   const bool is_few = threads <= CARNOT_FEW_THREADS;

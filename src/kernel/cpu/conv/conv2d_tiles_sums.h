@@ -12,7 +12,7 @@ enum {
   kPanel = 16,  // columns of a tile
   kStepColumns = 2 * kPanel,
   kMostSteps = 64,  // of a block
-  kStreams = 8      // of memory that is fetched ahead
+  kStreams = 8      // of software prefetches
 };
 
 typedef struct tiles_call tiles_call;
@@ -42,8 +42,8 @@ typedef struct tiles_sums {
 // accumulators one by one as those of the next step begin, and become results beside the step after
 // that: a tile that is stored waits for its products, and the next products for the tile.
 typedef struct tiles_beside {
-  // Memory from |from| on that a later step reads, in kStreams parts of |part| bytes, is fetched
-  // line by line of all parts: lines |at| to |end| of the first part are not fetched yet.
+  // Memory from |from| on that a later step reads is prefetched into L2 in kStreams streams of
+  // |part| bytes each: lines |at| to |end| of the first stream are left.
   const char *from, *at, *end;
   int64_t part;
   int64_t lines, due;     // to fetch at a time, and those not fetched in time
@@ -99,8 +99,8 @@ CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
   b->row = end;
 }
 
-// The hardware prefetcher follows every page on its own, and one page keeps too few lines under way
-// to hide the latency of L3 and DRAM: so a line of each part in turns.
+// The hardware prefetcher follows each page on its own, and one page keeps too few lines in flight
+// to hide the latency of L3 and DRAM. So one line of each stream at a time.
 CARNOT_INLINE void fetch_some(tiles_beside* b) {
   for (b->due += b->lines; b->due >= kStreams && b->at < b->end; b->due -= kStreams, b->at += 64) {
     CARNOT_UNROLL
@@ -108,7 +108,7 @@ CARNOT_INLINE void fetch_some(tiles_beside* b) {
   }
 }
 
-// From now on |bytes| from |from| on are fetched, unless they already are.
+// From now on |bytes| from |from| on are prefetched; what is left of them, if they already are.
 static void fetch_range(tiles_beside* b, const char* from, int64_t bytes) {
   const int64_t part = (bytes + kStreams * 64 - 1) / (kStreams * 64) * 64;
   if (b->from == from && b->part == part) return;

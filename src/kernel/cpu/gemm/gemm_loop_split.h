@@ -26,7 +26,7 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
 
 CARNOT_INLINE void split_tiles(int parts, const split_block_call* call, const split_steps* steps,
                                int panels, const char* b, split_target to, float* tiles,
-                               split_beside* side) {
+                               split_overlap* side) {
   const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
   for (; to.m < rows; to.m += kRows, to.sums += kRows * call->sums_ld) {
     float* tile = tiles + (side->last.at == tiles ? kRows * kColumns : 0);
@@ -56,7 +56,7 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
   const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows;
   const int64_t most = parts == 1 ? kRoundedSteps : kPartSteps;
   float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
-  split_beside side = {.row = 0};
+  split_overlap side = {.row = 0};
   for (int64_t n = n0; n < n1; n += kColumns) {
     const int panels = n1 - n > TILE_PANEL ? 2 : 1;
     const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
@@ -67,11 +67,11 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
       side.ahead = part.s1 < call->steps
                        ? b + steps.b[steps.count - 1] + call->slice_weights
                        : b + 2 * call->panel_bytes + call->slice0 * call->slice_weights;
-      const int64_t products = parts * (parts + 1) / 2 * steps.count * tall;
+      const int64_t multiplications = parts * (parts + 1) / 2 * steps.count * tall;
       const bool fetches = part.s1 < call->steps || n + kColumns < n1;
       side.lines = fetches ? (steps.count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
       side.part = side.lines * 64, side.due = 0;
-      side.step = (side.lines * 2 * kStreams + products - 1) / products;
+      side.step = (side.lines * 2 * kStreams + multiplications - 1) / multiplications;
       const split_target to = {
           .n = n,
           .sums = call->sums + (call->image->chunks > 1 ? n - n0 : 0),

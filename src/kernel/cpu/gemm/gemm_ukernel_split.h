@@ -60,18 +60,18 @@ typedef struct split_sums {
   int groups, panels;  // 0: there is none
 } split_sums;
 
-// What is done beside the products of a tile. Weights that the next tiles read are fetched in
-// 2 * kStreams parts, of both panels. The sums of a tile leave the accumulators one by one as those
-// of the next tile begin, and are added or finished beside its products: a tile that is stored
-// waits for its products, and the next products for the tile.
-typedef struct split_beside {
+// What overlaps with the multiplications of a tile. Weights of the next tiles are prefetched into
+// L2 in 2 * kStreams streams, kStreams of each panel. The accumulators of a tile are stored one by
+// one as the next tile starts, and its rows are added or finished while that tile is multiplied: a
+// store waits for the last multiplication into its accumulator, and the next one for the store.
+typedef struct split_overlap {
   const char* ahead;
   int64_t panel, part;    // bytes from one panel to the next; of a part
   int64_t lines;          // of a part that are left
   int64_t step, due;      // lines of all parts to fetch at a time, and those not fetched in time
   split_sums last, done;  // of the tile before, and of that before it
   int row;                // of |done|: the next one to finish
-} split_beside;
+} split_overlap;
 
 // ---- tiles ----
 
@@ -93,7 +93,7 @@ CARNOT_INLINE void multiply(int groups, int panels) {
   if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
 }
 
-// The same, and loads other rows of A, or columns of B, where the products are done with a tile.
+// The same, and loads the next A, or B, tiles as soon as the current ones have been read.
 CARNOT_INLINE void multiply_then_a(int groups, int panels, const char* a, int64_t pitch) {
   _tile_dpbf16ps(0, 4, 6);
   if (panels > 1) _tile_dpbf16ps(1, 4, 7);
@@ -112,9 +112,9 @@ CARNOT_INLINE void multiply_then_b(int groups, int panels, const char* b, int64_
   if (panels > 1) _tile_loadd(7, b + panel, kAmxRowBytes);
 }
 
-// ---- beside the products ----
+// ---- what overlaps with multiplications ----
 
-CARNOT_INLINE void fetch_ahead(split_beside* b) {
+CARNOT_INLINE void fetch_ahead(split_overlap* b) {
   for (b->due += b->step; b->due >= 2 * kStreams && b->lines > 0; b->due -= 2 * kStreams) {
     CARNOT_UNROLL
     for (int i = 0; i < kStreams; ++i) {
@@ -172,7 +172,7 @@ CARNOT_INLINE void finish_as(bool whole, bool adds, const split_block_call* call
 }
 
 // Finishes kAddedRows rows of |done| and more.
-static void finish_rows(const split_block_call* call, split_beside* b) {
+static void finish_rows(const split_block_call* call, split_overlap* b) {
   enum { kFinishedRows = 2 * kAddedRows };
   const split_sums* s = &b->done;
   const int rows = (int)min_i64(s->groups * kAmxRows, call->m_end - call->m_begin - s->to.m);
@@ -186,7 +186,7 @@ static void finish_rows(const split_block_call* call, split_beside* b) {
   if (end == rows) b->done.groups = 0;
 }
 
-CARNOT_INLINE void finish_some(const split_block_call* call, split_beside* b) {
+CARNOT_INLINE void finish_some(const split_block_call* call, split_overlap* b) {
   const split_sums* s = &b->done;
   if (!s->groups) return;
   if (s->to.last) {
@@ -201,11 +201,11 @@ CARNOT_INLINE void finish_some(const split_block_call* call, split_beside* b) {
   if (b->row == s->groups * kAmxRows) b->done.groups = 0;
 }
 
-static void finish_rest(const split_block_call* call, split_beside* b) {
+static void finish_rest(const split_block_call* call, split_overlap* b) {
   while (b->done.groups) finish_some(call, b);
 }
 
-CARNOT_INLINE void beside(const split_block_call* call, split_beside* b) {
+CARNOT_INLINE void overlap(const split_block_call* call, split_overlap* b) {
   fetch_ahead(b);
   finish_some(call, b);
 }
@@ -214,7 +214,7 @@ CARNOT_INLINE void beside(const split_block_call* call, split_beside* b) {
 static bool is_direct(const split_target* to) { return to->first && !to->last; }
 
 // The last tile has been stored.
-static void pass_on(const split_block_call* call, split_beside* b) {
+static void pass_on(const split_block_call* call, split_overlap* b) {
   finish_rest(call, b);
   if (!is_direct(&b->last.to)) b->done = b->last, b->row = 0;
   b->last.groups = 0;
@@ -223,7 +223,7 @@ static void pass_on(const split_block_call* call, split_beside* b) {
 #define SPLIT_STORE(t, g, p, s) \
   _tile_stored(t, (s)->at + (g)*kAmxRows * (s)->ld + (p)*TILE_PANEL, (s)->ld * 4)
 
-static void store_last(split_beside* b) {
+static void store_last(split_overlap* b) {
   const split_sums* s = &b->last;
   if (!s->groups) return;
   AMX_BARRIER();
@@ -234,7 +234,7 @@ static void store_last(split_beside* b) {
   AMX_BARRIER();
 }
 
-static void finish_all(const split_block_call* call, split_beside* b) {
+static void finish_all(const split_block_call* call, split_overlap* b) {
   if (is_direct(&b->last.to)) finish_rest(call, b);
   store_last(b);
   if (b->last.groups) pass_on(call, b);
@@ -243,10 +243,9 @@ static void finish_all(const split_block_call* call, split_beside* b) {
 
 // ---- tiles of one part of K ----
 
-// The first products of a tile: each accumulator is stored as the last tile left it, and begins
-// anew.
+// The first multiplications of a tile: each accumulator of the last tile is stored, then cleared.
 CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* call,
-                              split_beside* b) {
+                              split_overlap* b) {
 #define SPLIT_BEGIN(t, g, p, a, w)              \
   do {                                          \
     if (stored) SPLIT_STORE(t, g, p, &b->last); \
@@ -265,10 +264,10 @@ CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* ca
   if (b->last.groups) pass_on(call, b);
 }
 
-// The products of parts i and j with i + j < |parts|, in an order in which one operand changes.
+// Multiplies parts i and j with i + j < |parts|, in an order in which one operand changes.
 CARNOT_INLINE void split_step(int parts, int groups, int panels, bool begins,
                               const split_block_call* call, const char* a, const char* b,
-                              split_beside* side) {
+                              split_overlap* side) {
   const int64_t pitch = call->image->pitch, panel = call->panel_bytes;
   load_a(groups, a, pitch);
   load_b(panels, b + (parts - 1) * kTileBytes, panel);
@@ -278,30 +277,30 @@ CARNOT_INLINE void split_step(int parts, int groups, int panels, bool begins,
     if (parts > 1) load_b(panels, next_b, panel);
   } else if (parts > 1) {
     multiply_then_b(groups, panels, next_b, panel);
-    beside(call, side);
+    overlap(call, side);
   } else {
     multiply(groups, panels);
-    beside(call, side);
+    overlap(call, side);
   }
   if (parts == 1) return;
   multiply_then_a(groups, panels, a + kAmxRowBytes, pitch);
-  beside(call, side);
+  overlap(call, side);
   if (parts > 2) {
     multiply_then_b(groups, panels, b, panel);
-    beside(call, side);
+    overlap(call, side);
     multiply_then_a(groups, panels, a + 2 * kAmxRowBytes, pitch);
-    beside(call, side);
+    overlap(call, side);
     multiply_then_a(groups, panels, a, pitch);
-    beside(call, side);
+    overlap(call, side);
   }
   multiply(groups, panels);
-  beside(call, side);
+  overlap(call, side);
 }
 
 // The sums of a tile, which stay in the accumulators; |tile| is where they go from there.
 CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_block_call* call,
                               const char* a, const char* b, const split_steps* steps,
-                              const split_target* to, float* tile, split_beside* side) {
+                              const split_target* to, float* tile, split_overlap* side) {
   // Sums that go where the tile before reads those of its parts wait for it.
   if (is_direct(&side->last.to)) finish_rest(call, side);
   if (side->last.groups && (side->last.groups != groups || side->last.panels != panels)) {
