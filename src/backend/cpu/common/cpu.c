@@ -3,6 +3,8 @@
 
 #include <stdarg.h>
 
+#include "kernel/cpu/gemm/pack_split.h"
+
 const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa) {
   const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for(isa);
   return kernels ? kernels : carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
@@ -209,7 +211,7 @@ carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, in
 // that fits in L2, and the conversion of its pixels, for each block of columns where sums take
 // several chunks of channels.
 static double split_cycles(const carnot_split_work* w, const carnot_work_partition* p) {
-  enum { kTile = 16, kSlice = 32, kChunk = 768, kChunkColumns = 384, kPixelBytes = 680 << 10 };
+  enum { kTile = 16, kSlice = 32 };
   enum { kTileCycles = 96, kSliceCycles = 14, kStartCycles = 2000, kWeightBytesACycle = 14 };
   const int64_t units = carnot_ceildiv(units_of(w->m, w->row_unit), p->m_count),
                 rows = carnot_min_i64(w->m, units * w->row_unit),
@@ -217,10 +219,10 @@ static double split_cycles(const carnot_split_work* w, const carnot_work_partiti
                     w->n, carnot_ceildiv(units_of(w->n, p->n_unit), p->n_count) * p->n_unit),
                 slices = carnot_ceildiv(w->depth, kSlice),
                 pixels = units * w->unit_pixels + w->shared,
-                chunks = carnot_ceildiv(w->depth, kChunk),
+                chunks = carnot_ceildiv(w->depth, CARNOT_SPLIT_MOST_CHANNELS),
                 blocks = carnot_ceildiv(pixels * carnot_ceildiv(slices, chunks) * kSlice * 6,
-                                        kPixelBytes),
-                turns = chunks > 1 ? carnot_ceildiv(columns, kChunkColumns) : 1;
+                                        CARNOT_SPLIT_BLOCK_BYTES),
+                turns = chunks > 1 ? carnot_ceildiv(columns, CARNOT_SPLIT_MOST_COLUMNS) : 1;
   const double steps = (double)(slices * w->taps),
                products = (double)(units_of(rows, kTile) * units_of(columns, kTile)) * steps,
                weights = (double)(columns * blocks) * steps * kSlice * 6;

@@ -13,10 +13,10 @@ enum {
   kRoundedSteps = 16,  // of numbers rounded to one part
   kRows = 2 * kAmxRows,
   kColumns = 2 * TILE_PANEL,
-  kMostColumns = 384,    // of a block
-  kMostSums = 48 << 10,  // floats
-  kStreams = 4,          // of a panel of weights, that are fetched ahead
-  kAddedRows = 4,        // of a tile that are added at a time
+  kMostColumns = CARNOT_SPLIT_MOST_COLUMNS,  // of a block
+  kMostSums = 48 << 10,                      // floats
+  kStreams = 4,                              // of software prefetches, of a panel of weights
+  kAddedRows = 4,                            // of a tile that are added at a time
 };
 
 // Steps [s0, s1) of a chunk of channels.
@@ -171,7 +171,7 @@ CARNOT_INLINE void finish_as(bool whole, bool adds, const split_block_call* call
   }
 }
 
-// Finishes kAddedRows rows of |done| and more.
+// Stores kFinishedRows rows of |done| to dst.
 static void finish_rows(const split_block_call* call, split_overlap* b) {
   enum { kFinishedRows = 2 * kAddedRows };
   const split_sums* s = &b->done;
@@ -301,7 +301,7 @@ CARNOT_INLINE void split_step(int parts, int groups, int panels, bool begins,
 CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_block_call* call,
                               const char* a, const char* b, const split_steps* steps,
                               const split_target* to, float* tile, split_overlap* side) {
-  // Sums that go where the tile before reads those of its parts wait for it.
+  // Accumulators stored straight to |sums| would overwrite what |done| still adds.
   if (is_direct(&side->last.to)) finish_rest(call, side);
   if (side->last.groups && (side->last.groups != groups || side->last.panels != panels)) {
     store_last(side);

@@ -13,7 +13,12 @@
 enum {
   CARNOT_SPLIT_SLICE_BYTES = 3 * 16 * 64,
   CARNOT_SPLIT_RANGE_BYTES = 64,
-  CARNOT_SPLIT_SEQUENCE_PIECE = 256  // outputs that kernels take at a time of a sequence
+  CARNOT_SPLIT_SEQUENCE_PIECE = 256,  // outputs that kernels take at a time of a sequence
+  // What kernels take at a time: channels, columns where channels take several turns, and bytes of
+  // converted pixels. The cost model of partitions reads them, too.
+  CARNOT_SPLIT_MOST_CHANNELS = 768,
+  CARNOT_SPLIT_MOST_COLUMNS = 384,
+  CARNOT_SPLIT_BLOCK_BYTES = 680 << 10
 };
 
 // The least magnitude that is not zero (1 where all are) and the greatest (infinity: one is

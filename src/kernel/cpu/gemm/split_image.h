@@ -14,14 +14,15 @@
 
 #include "kernel/cpu/conv/conv2d_f32.h"
 #include "kernel/cpu/gemm/amx_tiles.h"
+#include "kernel/cpu/gemm/pack_split.h"
 #include "kernel/cpu/gemm/split_bf16.h"
 
 enum {
-  kStepDepth = 32,          // channels of a slice: K of a step
-  kMostChannels = 768,      // of a chunk
-  kWantedOutputs = 128,     // of a block, so that weights are split for enough rows
-  kMostOutputs = 1024,      // of a block
-  kImageBytes = 680 << 10,  // of a block: with weights and sums it stays in L2
+  kStepDepth = 32,                             // channels of a slice: K of a step
+  kMostChannels = CARNOT_SPLIT_MOST_CHANNELS,  // of a chunk
+  kWantedOutputs = 128,                    // of a block, so that weights are split for enough rows
+  kMostOutputs = 1024,                     // of a block
+  kImageBytes = CARNOT_SPLIT_BLOCK_BYTES,  // of a block: with weights and sums it stays in L2
 };
 
 typedef struct split_image {
