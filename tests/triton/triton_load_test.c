@@ -144,24 +144,29 @@ int main(int argc, char** argv) {
   clock_gettime(CLOCK_MONOTONIC, &start);
   int reloads = 0;
   double elapsed;
-  size_t first = 0, last = 0;
+  // An instance allocates on its first request, which a busy machine may delay beyond a reload. So
+  // growth is the least of the last ten reloads against the most of the first ten.
+  size_t first = 0, latest[10];
   do {
     replace(open_version(1 + (reloads + 1) % 2));
     usleep(20000);
-    if (++reloads == 10) first = allocated();
-    if (reloads > 10 && reloads % 10 == 0) last = allocated();
+    size_t now_allocated = allocated();
+    if (reloads < 10 && now_allocated > first) first = now_allocated;
+    latest[reloads++ % 10] = now_allocated;
     clock_gettime(CLOCK_MONOTONIC, &now);
     elapsed = (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
   } while (elapsed < seconds || reloads < 20 || answered < least);
   is_over = true;
   for (int w = 0; w < WORKERS; w++) pthread_join(threads[w], NULL);
+  size_t last = latest[0];
+  for (int i = 1; i < 10; i++)
+    if (latest[i] < last) last = latest[i];
   replace(NULL);
   plans_remove(folder);
   host_close(backend);
   printf(
-      "%lu answered, %lu refused, %lu cancelled, %d reloads; %zu bytes allocated after 10 reloads,"
-      " %zu at the end\n",
+      "%lu answered, %lu refused, %lu cancelled, %d reloads; at most %zu bytes allocated in the"
+      " first 10 reloads, at least %zu in the last 10\n",
       answered, refused, cancelled, reloads, first, last);
-  // What is alive varies with the versions and requests of the moment.
   return last > first + 200000 ? 1 : 0;
 }
