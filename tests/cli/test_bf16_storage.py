@@ -207,6 +207,30 @@ def test_sums_with_a_residual_stay_float32(make, tmp_path: pathlib.Path) -> None
         assert "bfloat16" in layer["Inputs"][0]["Format/Datatype"]
 
 
+# Channels, filters, size of the filter, dilation, images and their size.
+FEW_FILTERS = [
+    (16, 3, 9, 1, (2, 37, 41)),
+    (32, 3, 7, 1, (1, 50, 300)),
+    (48, 2, 5, 2, (3, 33, 47)),
+    (64, 1, 9, 1, (1, 20, 290)),
+]
+
+
+@pytest.mark.parametrize("case", FEW_FILTERS)
+def test_few_filters(case: tuple, tmp_path: pathlib.Path) -> None:
+    """Columns of the filter as channels, with functions and constants behind the sum."""
+    channels, filters, size, dilation, (images, height, width) = case
+    n = Net()
+    pads = [size // 2 * dilation] * 4
+    h = n.add("Tanh", conv(n, "x", channels, filters, size, pads=pads, dilations=[dilation] * 2))
+    h = n.add("Add", n.add("Mul", h, weight(n, filters, 1, 1)), n.constant(np.float32(3)))
+    model = n.save(tmp_path / "m.onnx", h, x=[images, channels, height, width])
+    x = RNG.standard_normal((images, channels, height, width)).astype(np.float32)
+    want = wanted(model, x)
+    got = results(model, x, "--bf16")
+    assert np.linalg.norm(got - want) <= 0.01 * np.linalg.norm(want)
+
+
 def test_the_layers_beside_the_reference(tmp_path: pathlib.Path) -> None:
     model = residual_net(tmp_path / "m.onnx")
     flags = ("--bf16", "--backend=cpu", "--rtol=0.05", "--atol=0.05")

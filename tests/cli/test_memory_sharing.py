@@ -24,6 +24,7 @@ WEIGHTS = {
     "deep": RNG.standard_normal((SIDE, 1000)) / 4,
     "back": RNG.standard_normal((1000, SIDE)) / 32,
     "channel": RNG.standard_normal((CHANNELS, 1, 1)),
+    "scale": RNG.standard_normal(CHANNELS),
     "shape": np.array([2, CHANNELS, SIDE * SIDE], np.int64),
     "four": np.array(X, np.int64),
 }
@@ -78,6 +79,11 @@ NETWORKS = {
         node("Add", ["d", "b"], ["e"]),
         node("Sin", ["e"], ["f"]),
         node("Softmax", ["f"], ["r"], axis=3),
+    ],
+    "a normalization by channel": [
+        conv("a", "three", "b"),
+        node("InstanceNormalization", ["b", "scale", "scale"], ["c"]),
+        node("Relu", ["c"], ["r"]),
     ],
     "a part of the operand": [
         node("Split", ["a"], ["p", "q"], axis=0, num_outputs=2),

@@ -339,6 +339,25 @@ void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_ep
   kernels->pointwise(&plan->program, in, &out, m0, m1, n1 - n0);
 }
 
+void carnot_epilogue_plan_run_by_channel(const carnot_cpu_kernels* kernels,
+                                         const carnot_epilogue_plan* plan,
+                                         const carnot_operand* inputs, float* data, int64_t ld,
+                                         int64_t channels, int64_t n0, int64_t n1) {
+  if (!plan->program.instruction_count || n0 >= n1) return;
+  carnot_pw_operand in[CARNOT_PW_MAX_INPUTS] = {{data + n0, ld, 1}};
+  carnot_pw_operand out = {data + n0, ld, 1};
+  for (int i = 0; i < plan->operand_count; i++)
+    in[i + 1] = (carnot_pw_operand){inputs[plan->operands[i].input].data,
+                                    plan->operands[i].shape == CARNOT_EPILOGUE_CHANNEL, 0};
+  kernels->pointwise(&plan->program, in, &out, 0, channels, n1 - n0);
+}
+
+bool carnot_epilogue_plan_is_by_channel(const carnot_epilogue_plan* plan) {
+  for (int i = 0; i < plan->operand_count; i++)
+    if (plan->operands[i].shape == CARNOT_EPILOGUE_FULL) return false;
+  return plan->residual < 0;
+}
+
 bool carnot_epilogue_plan_may_share(const carnot_epilogue_plan* plan, const carnot_step_view* step,
                                     uint32_t input, uint32_t output) {
   return output == 0 && plan->residual >= 0 && (uint32_t)plan->residual == input &&

@@ -1,7 +1,8 @@
-// Convolution of few filters by AMX tiles: the columns of the filter are channels of their own of a
-// convolution with a filter of one column, and what they give is summed with its shifts. A tile
-// multiplies 16 columns, of which few filters fill few: 9x9 pixels of 16 channels to 3 take 81
-// products of tiles, and 18 so.
+// Convolution of few filters by AMX tiles: the columns of the filter, or pairs of them where two
+// pixels fill the depth of a tile, are channels of their own of a convolution with a filter of one
+// column or two, and what they give is summed with its shifts. A tile multiplies 16 columns, of
+// which few filters fill few: 9x9 pixels of 16 channels to 3 take 45 tile multiplications, and 9
+// so.
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
@@ -14,10 +15,25 @@ enum {
   kSumsBytes = 512 * 1024  // of a block of rows
 };
 
-static int64_t columns_of(const carnot_conv_params* p) { return p->window.kernel[1] * p->filters; }
+// Columns of the filter that are one tap.
+static int64_t joined_of(const carnot_conv_params* p) {
+  return carnot_bf16_tiles_joined_columns(p->channels, p->window.kernel[1], p->window.dilations[1]);
+}
+
+static int64_t shifts_of(const carnot_conv_params* p) {
+  return carnot_ceildiv(p->window.kernel[1], joined_of(p));
+}
+
+// Pixels from one shift to the next.
+static int64_t shift_of(const carnot_conv_params* p) {
+  return joined_of(p) * p->window.dilations[1];
+}
+
+static int64_t columns_of(const carnot_conv_params* p) { return shifts_of(p) * p->filters; }
 
 static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
-  return (carnot_packed_weights_shape){p->window.kernel[0], p->channels, columns_of(p)};
+  return (carnot_packed_weights_shape){p->window.kernel[0], p->channels * joined_of(p),
+                                       columns_of(p)};
 }
 
 static size_t packed_bytes(const carnot_conv_params* p) {
@@ -26,7 +42,7 @@ static size_t packed_bytes(const carnot_conv_params* p) {
 
 // ---- build ----
 
-// |rows| output rows of an image from |p0| on.
+// |rows| output rows of an image from |p0| on, to rows of all columns.
 static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
                                         const carnot_window_geometry* g, int64_t p0, int64_t rows) {
   return (carnot_conv2d_bf16_tiles){.conv = {.n = 1,
@@ -34,10 +50,10 @@ static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
                                              .w = g->w,
                                              .c = p->channels,
                                              .p = rows,
-                                             .q = g->q + (g->s - 1) * g->dilation_w,
+                                             .q = g->q + (shifts_of(p) - 1) * shift_of(p),
                                              .k = columns_of(p),
                                              .r = g->r,
-                                             .s = 1,
+                                             .s = joined_of(p),
                                              .stride_h = g->stride_h,
                                              .stride_w = 1,
                                              .dilation_h = g->dilation_h,
@@ -47,7 +63,8 @@ static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
                                              .src_n = g->src_n,
                                              .src_h = g->src_h,
                                              .src_w = g->src_w,
-                                             .ld = columns_of(p)}};
+                                             .ld = columns_of(p)},
+                                    .joined = joined_of(p)};
 }
 
 static const char* check_params(const carnot_conv_params* p, char* reason, size_t size) {
@@ -59,9 +76,11 @@ static const char* check_params(const carnot_conv_params* p, char* reason, size_
     return carnot_because(reason, size, "%lld channels, takes %d to %d", (long long)p->channels,
                           kLeastChannels, CARNOT_CONV_MAX_CHANNELS);
   if (columns > kMostColumns ||
-      2 * carnot_ceildiv(columns, 16) > p->window.kernel[1] * carnot_ceildiv(filters, 16))
+      2 * carnot_ceildiv(columns, 16) > shifts_of(p) * carnot_ceildiv(filters, 16))
     return carnot_because(reason, size, "%lld filters fill their tiles", (long long)filters);
-  return p->epilogue_plan.residual >= 0 ? "a residual is added" : NULL;
+  return carnot_epilogue_plan_is_by_channel(&p->epilogue_plan)
+             ? NULL
+             : "an operand of the result's shape follows";
 }
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -70,6 +89,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   if (!why) why = check_params(&p, reason, size);
   if (why) return why;
   if (problem->outputs[0].format.dtype != CARNOT_DTYPE_F32) return "the result stays float32";
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   const carnot_window_geometry g = carnot_window_geometry_of_any_size(&p.window, p.channels);
   carnot_conv2d_bf16_tiles call = call_of(&p, &g, 0, /*rows=*/1);
   call.src_is_bf16 = problem->inputs[0].format.dtype == CARNOT_DTYPE_BF16;
@@ -77,13 +97,15 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
                                               : "the pixels under the window do not fit in L2";
 }
 
-// [K,C,R,S] as filters [S,K] of one column, [C,R].
+// [K,C,R,S] as filters [shifts,K] of a tap's columns, [C,R,joined], zeros behind the last.
 static void split_columns(const carnot_conv_params* p, const float* weights, float* split) {
-  const int64_t s = p->window.kernel[1], rows = p->channels * p->window.kernel[0];
+  const int64_t s = p->window.kernel[1], rows = p->channels * p->window.kernel[0],
+                joined = joined_of(p);
   for (int64_t k = 0; k < p->filters; k++)
     for (int64_t i = 0; i < rows; i++)
-      for (int64_t j = 0; j < s; j++)
-        split[(j * p->filters + k) * rows + i] = weights[(k * rows + i) * s + j];
+      for (int64_t j = 0; j < shifts_of(p) * joined; j++)
+        split[((j / joined * p->filters + k) * rows + i) * joined + j % joined] =
+            j < s ? weights[(k * rows + i) * s + j] : 0;
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -99,7 +121,7 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n),
                            sizeof(float), "weights before packing", &wide));
   split_columns(p, carnot_conv_weights(problem)->tensor->data, split);
-  carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, split, wide);
+  carnot_pack_conv_k1n16_f32(shape.n, p->channels, shape.taps * joined_of(p), split, wide);
   carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide, packed);
   free(wide);
   return NULL;
@@ -122,29 +144,46 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
 typedef struct conv_state {
   carnot_window_geometry geometry;
   int64_t rows, rows_per_part, parts_per_image;  // |rows| of a block
-  int64_t scratch, workspace;                    // bytes of a part: of the kernel, and in all
+  int64_t sums, shifted, workspace;  // where a part's workspace holds them, and its bytes
 } conv_state;
+
+// What is left of a row, whose sums lie at |src|.
+static carnot_sum_columns_f32 sum_of(const carnot_conv_params* p, const carnot_window_geometry* g,
+                                     int64_t src_ld) {
+  return (carnot_sum_columns_f32){.q = g->q,
+                                  .k = p->filters,
+                                  .s = shifts_of(p),
+                                  .dilation = shift_of(p),
+                                  .src_ld = src_ld,
+                                  .dst_ld = g->p * g->q};
+}
 
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
                                      size_t* out_workspace_bytes) {
   conv_state* s = memory;
-  *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &s->geometry));
-  CARNOT_CHECK(outputs[0].format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
-               "the result is %s, must be float32", carnot_dtype_name(outputs[0].format.dtype));
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &s->geometry;
-  const int64_t row = (g->q + (g->s - 1) * g->dilation_w) * columns_of(p) * 4;
+  *out_workspace_bytes = 0;
+  CARNOT_CHECK(outputs[0].format.dtype == CARNOT_DTYPE_F32 && carnot_cpu_is_dense(&outputs[0]),
+               INVALID_MODEL, "the result is no dense float32");
+  carnot_operand y = outputs[0];
+  carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, y.rank, y.dims, y.strides);
+  CARNOT_TRY(carnot_conv_configure(step, inputs, &y, &s->geometry));
+  carnot_conv2d_bf16_tiles call = call_of(p, g, 0, /*rows=*/1);
+  const int64_t row = call.conv.q * call.conv.ld * (int64_t)sizeof(float);
   s->rows_per_part = carnot_ceildiv(g->p, carnot_parts(step->threads));
   s->rows = carnot_min_i64(s->rows_per_part, carnot_max_i64(1, kSumsBytes / row));
   s->parts_per_image = carnot_ceildiv(g->p, s->rows_per_part);
-  carnot_conv2d_bf16_tiles call = call_of(p, g, 0, s->rows);
+  call = call_of(p, g, 0, s->rows);
   call.src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16;
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "the pixels under the window do not fit in L2");
-  s->scratch = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
-  s->workspace = s->scratch + (int64_t)carnot_align_up((size_t)(s->rows * row), 64);
+  const carnot_sum_columns_f32 sum = sum_of(p, g, call.conv.ld);
+  s->sums = (int64_t)carnot_align_up((size_t)carnot_conv2d_bf16_tiles_scratch(&call), 64);
+  s->shifted = s->sums + (int64_t)carnot_align_up((size_t)(s->rows * row), 64);
+  s->workspace = (int64_t)carnot_align_up(
+      (size_t)s->shifted + (size_t)carnot_sum_columns_scratch(&sum) * sizeof(float), 64);
   *out_workspace_bytes = (size_t)(s->workspace * s->parts_per_image * g->n);
   return NULL;
 }
@@ -164,7 +203,8 @@ static void compute_rows(const conv_run* run, int64_t n, int64_t p0, int64_t row
   const carnot_window_geometry* g = &run->state->geometry;
   const carnot_operand *x = &run->inputs[0], *y = &run->outputs[0];
   const int64_t bytes = carnot_dtype_bits(x->format.dtype) / 8;
-  float* sums = (float*)(void*)(workspace + run->state->scratch);
+  float* sums = (float*)(void*)(workspace + run->state->sums);
+  float* dst = (float*)y->data + n * p->filters * g->p * g->q;
   carnot_conv2d_bf16_tiles call = call_of(p, g, p0, rows);
   call.src_is_bf16 = x->format.dtype == CARNOT_DTYPE_BF16;
   call.scratch = workspace;
@@ -172,22 +212,17 @@ static void compute_rows(const conv_run* run, int64_t n, int64_t p0, int64_t row
   call.conv.dst = sums;
   call.conv.weights = run->step->constants[0];
   run->kernels->conv2d_bf16_tiles(&call, 0, rows * call.conv.q, 0, call.conv.k);
-  carnot_sum_columns_f32 sum = {.q = g->q,
-                                .k = p->filters,
-                                .s = g->s,
-                                .dilation = g->dilation_w,
-                                .src_ld = call.conv.ld,
-                                .dst_ld = g->ld};
+  carnot_sum_columns_f32 sum = sum_of(p, g, call.conv.ld);
+  sum.scratch = (float*)(void*)(workspace + run->state->shifted);
   carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
                             p->has_bias ? run->step->constants[1] : NULL, &sum.epilogue);
-  const int64_t first = (n * g->p + p0) * g->q;
   for (int64_t i = 0; i < rows; i++) {
     sum.src = sums + i * call.conv.q * call.conv.ld;
-    sum.dst = (float*)y->data + (first + i * g->q) * g->ld;
+    sum.dst = dst + (p0 + i) * g->q;
     run->kernels->sum_columns_f32(&sum);
   }
-  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, y->data, g->ld, first,
-                           first + rows * g->q, 0, p->filters);
+  carnot_epilogue_plan_run_by_channel(run->kernels, &p->epilogue_plan, run->inputs, dst,
+                                      g->p * g->q, p->filters, p0 * g->q, (p0 + rows) * g->q);
 }
 
 static void conv_part(void* argument, int64_t part) {
@@ -220,6 +255,6 @@ static void conv_work(const carnot_problem* problem, double* out_flops, double* 
 
 CARNOT_CPU_TACTIC(conv_columns_bf16, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_HALF,
                   .precision = CARNOT_DTYPE_BF16, .takes_bf16 = true, .anchor = CARNOT_OP_CONV,
-                  .strided_outputs = true, .reject = conv_reject, .prepare = conv_prepare,
-                  .validate = conv_validate, .uses_input = carnot_conv_uses_input,
-                  .configure = conv_configure, .run = conv_run_all, .work = conv_work);
+                  .reject = conv_reject, .prepare = conv_prepare, .validate = conv_validate,
+                  .uses_input = carnot_conv_uses_input, .configure = conv_configure,
+                  .run = conv_run_all, .work = conv_work);

@@ -296,7 +296,17 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
   return NULL;
 }
 
+// The statistics are complete before the first result is written.
+static bool channel_norm_may_share(const carnot_step_view* step, uint32_t input, uint32_t output) {
+  carnot_norm_problem norm;
+  carnot_quantized_ends ends;
+  carnot_region core;
+  return output == 0 && read_region(step->region, step->input_count, &core, &ends, &norm) &&
+         ends.input == input && !carnot_is_end_bytes(&ends.x) && !carnot_is_end_bytes(&ends.y) &&
+         carnot_cpu_reads_once(step, input);
+}
+
 CARNOT_CPU_TACTICS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .takes_bf16 = true,
                    .reject = channel_norm_reject, .prepare = channel_norm_prepare,
                    .validate = channel_norm_validate, .configure = channel_norm_configure,
-                   .run = channel_norm_run_all);
+                   .run = channel_norm_run_all, .may_share = channel_norm_may_share);

@@ -64,12 +64,13 @@ typedef enum residual_type { RESIDUAL_NONE, RESIDUAL_F32, RESIDUAL_BF16 } residu
 
 typedef struct epilogue {
   vf32 bias[2], lo, hi;
-  int begin, end;     // rows of the step
   __mmask32 columns;  // of 32 that exist
   // Of BF16 results without a residual; else activate_f32 computes it.
   carnot_kernel_activation rough;
   bool stores;
 } epilogue;
+
+_Static_assert(sizeof(epilogue) <= kEpilogueBytes, "kEpilogueBytes is too small");
 
 // x Phi(x) for results in BF16: Phi as an odd polynomial on [-4, 4], 2.3e-5, and 0 below -5.5.
 CARNOT_INLINE vf32 gelu_roughly(vf32 x) {
@@ -95,22 +96,32 @@ CARNOT_INLINE vf32 activate_roughly(carnot_kernel_activation activation, vf32 x)
                                                          : v_gate_bf16(activation, x);
 }
 
+// Rows [begin, end) of a step.
+typedef struct finished_rows {
+  const tiles_step* step;
+  int64_t n;
+  int begin, end;
+  float* sums;
+} finished_rows;
+
+// |vectors| of 16 columns, |whole| or masked.
 CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation rough, bool as_bf16,
-                               bool whole, const carnot_conv2d_bf16_tiles* p, const epilogue* e,
-                               const tiles_step* s, int64_t n, float* sums) {
+                               int vectors, bool whole, const carnot_conv2d_bf16_tiles* p,
+                               const epilogue* e, const finished_rows* r) {
+  const tiles_step* s = r->step;
   const float* residual = p->conv.epilogue.residual;
-  const int64_t residual_ld = p->conv.epilogue.residual_ld, ld = p->conv.ld;
+  const int64_t residual_ld = p->conv.epilogue.residual_ld, ld = p->conv.ld, n = r->n;
   const __mmask32 mask = whole ? 0xffffffff : e->columns;
   const vf32 lo = e->lo, hi = e->hi, bias[2] = {e->bias[0], e->bias[1]};
   float* f32 = p->conv.dst + n;
   uint16_t* bf16 = (uint16_t*)(void*)p->conv.dst + n;
-  sums += e->begin * kStepColumns;
-  for (int i = e->begin; i < e->end; ++i, sums += kStepColumns) {
+  float* sums = r->sums + r->begin * kStepColumns;
+  for (int i = r->begin; i < r->end; ++i, sums += kStepColumns) {
     const int64_t m = s->dense ? s->out[0] + i : s->out[i];
     if (m < 0) continue;
     vf32 x[2];
     CARNOT_UNROLL
-    for (int v = 0; v < 2; ++v) {
+    for (int v = 0; v < vectors; ++v) {
       const __mmask16 part = (__mmask16)(mask >> 16 * v);
       x[v] = v_add(v_load(sums + v * kPanel), bias[v]);
       if (type != RESIDUAL_NONE)
@@ -120,83 +131,49 @@ CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation roug
       if (e->stores && !as_bf16) _mm512_mask_storeu_ps(f32 + m * ld + v * kPanel, part, x[v]);
     }
     if (e->stores && as_bf16) {
-      const __m512i pair = (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]);
-      if (whole)
-        _mm512_storeu_si512(bf16 + m * ld, pair);
+      if (vectors == 1)
+        _mm256_mask_storeu_epi16(bf16 + m * ld, (__mmask16)mask, v_narrow_bf16(x[0]));
+      else if (whole)
+        _mm512_storeu_si512(bf16 + m * ld, (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]));
       else
-        _mm512_mask_storeu_epi16(bf16 + m * ld, mask, pair);
+        _mm512_mask_storeu_epi16(bf16 + m * ld, mask, (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]));
     }
   }
 }
 
-CARNOT_INLINE void finish_as(residual_type type, const carnot_conv2d_bf16_tiles* p,
-                             const epilogue* e, const tiles_step* s, int64_t n, float* sums) {
-  const bool whole = e->columns == 0xffffffff;
-  if (p->dst_is_bf16 && whole) finish_rows(type, 0, true, true, p, e, s, n, sums);
-  if (p->dst_is_bf16 && !whole) finish_rows(type, 0, true, false, p, e, s, n, sums);
-  if (!p->dst_is_bf16 && whole) finish_rows(type, 0, false, true, p, e, s, n, sums);
-  if (!p->dst_is_bf16 && !whole) finish_rows(type, 0, false, false, p, e, s, n, sums);
-}
-
-CARNOT_INLINE void finish_roughly(carnot_kernel_activation rough, const carnot_conv2d_bf16_tiles* p,
-                                  const epilogue* e, const tiles_step* s, int64_t n, float* sums) {
+CARNOT_INLINE void finish_columns(residual_type type, carnot_kernel_activation rough, bool as_bf16,
+                                  const carnot_conv2d_bf16_tiles* p, const epilogue* e,
+                                  const finished_rows* r) {
   if (e->columns == 0xffffffff)
-    finish_rows(RESIDUAL_NONE, rough, true, true, p, e, s, n, sums);
+    finish_rows(type, rough, as_bf16, 2, true, p, e, r);
+  else if (e->columns > 0xffff)
+    finish_rows(type, rough, as_bf16, 2, false, p, e, r);
   else
-    finish_rows(RESIDUAL_NONE, rough, true, false, p, e, s, n, sums);
+    finish_rows(type, rough, as_bf16, 1, false, p, e, r);
 }
 
-static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, const tiles_step* s,
-                   int64_t n, bool adds, float* sums) {
+CARNOT_INLINE void finish_as(residual_type type, const carnot_conv2d_bf16_tiles* p,
+                             const epilogue* e, const finished_rows* r) {
+  if (p->dst_is_bf16)
+    finish_columns(type, 0, true, p, e, r);
+  else
+    finish_columns(type, 0, false, p, e, r);
+}
+
+static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, bool adds,
+                   const finished_rows* r) {
   if (e->rough == CARNOT_KERNEL_ACTIVATION_SILU)
-    finish_roughly(CARNOT_KERNEL_ACTIVATION_SILU, p, e, s, n, sums);
+    finish_columns(RESIDUAL_NONE, CARNOT_KERNEL_ACTIVATION_SILU, true, p, e, r);
   else if (e->rough == CARNOT_KERNEL_ACTIVATION_HARD_SWISH)
-    finish_roughly(CARNOT_KERNEL_ACTIVATION_HARD_SWISH, p, e, s, n, sums);
+    finish_columns(RESIDUAL_NONE, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, true, p, e, r);
   else if (e->rough)
-    finish_roughly(CARNOT_KERNEL_ACTIVATION_GELU_ERF, p, e, s, n, sums);
+    finish_columns(RESIDUAL_NONE, CARNOT_KERNEL_ACTIVATION_GELU_ERF, true, p, e, r);
   else if (!adds || !p->conv.epilogue.residual)
-    finish_as(RESIDUAL_NONE, p, e, s, n, sums);
+    finish_as(RESIDUAL_NONE, p, e, r);
   else if (p->residual_is_bf16)
-    finish_as(RESIDUAL_BF16, p, e, s, n, sums);
+    finish_as(RESIDUAL_BF16, p, e, r);
   else
-    finish_as(RESIDUAL_F32, p, e, s, n, sums);
-}
-
-// Of columns [n, n + 32) or up to |n1|. Bounds are infinite where there are none; NaN passes both.
-static epilogue epilogue_at(const carnot_conv2d_bf16_tiles* p, int64_t n, int64_t n1) {
-  const carnot_epilogue_f32* e = &p->conv.epilogue;
-  const int64_t left = n1 - n;
-  epilogue at = {
-      .lo = v_set(-__builtin_inff()),
-      .hi = v_set(__builtin_inff()),
-      .columns = left >= kStepColumns ? 0xffffffff : (__mmask32)((UINT64_C(1) << left) - 1)};
-  for (int v = 0; v < 2; ++v) {
-    const __mmask16 part = (__mmask16)(at.columns >> 16 * v);
-    at.bias[v] = e->bias ? _mm512_maskz_loadu_ps(part, e->bias + n + v * kPanel) : v_zero();
-  }
-  if (e->activation == CARNOT_KERNEL_ACTIVATION_RELU) at.lo = v_zero();
-  if (e->activation == CARNOT_KERNEL_ACTIVATION_CLIP) at.lo = v_set(e->a), at.hi = v_set(e->b);
-  if (p->dst_is_bf16 && !e->residual &&
-      (e->activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF || carnot_kernel_is_gate(e->activation)))
-    at.rough = e->activation;
-  at.stores = at.rough || e->activation == CARNOT_KERNEL_ACTIVATION_NONE ||
-              e->activation == CARNOT_KERNEL_ACTIVATION_RELU ||
-              e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
-  return at;
-}
-
-static void apply_epilogue(const carnot_conv2d_bf16_tiles* p, const epilogue* e,
-                           const tiles_step* s, int64_t n, float* sums) {
-  const carnot_epilogue_f32* ep = &p->conv.epilogue;
-  finish(p, e, s, n, /*adds=*/true, sums);
-  if (e->stores) return;
-  CARNOT_KERNEL(activate_f32)
-  (ep->activation, ep->a, ep->b, sums + e->begin * kStepColumns, kStepColumns, e->end - e->begin,
-   kStepColumns);
-  epilogue last = *e;
-  last.stores = true;
-  last.bias[0] = last.bias[1] = v_zero();
-  finish(p, &last, s, n, /*adds=*/false, sums);
+    finish_as(RESIDUAL_F32, p, e, r);
 }
 
 // ---- steps ----
@@ -206,12 +183,46 @@ static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_be
   sums_of_step(TILES_BF16, call, s, n, beside, sums);
 }
 
-static void store(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
-                  void* sums) {
+// Of columns [n, n + 32) or up to n1. Bounds are infinite where there are none; NaN passes both.
+// Fields are written one by one: a copy of the whole would wait for all stores before it.
+static void prepare(const tiles_call* call, int64_t n, void* state) {
   const carnot_conv2d_bf16_tiles* p = call->problem;
-  epilogue e = epilogue_at(p, n, call->n1);
-  e.begin = begin, e.end = end;
-  apply_epilogue(p, &e, s, n, sums);
+  const carnot_epilogue_f32* ep = &p->conv.epilogue;
+  epilogue* e = state;
+  const int64_t left = call->n1 - n;
+  const carnot_kernel_activation activation = ep->activation;
+  const bool clips = activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  const bool rectifies = activation == CARNOT_KERNEL_ACTIVATION_RELU;
+  const __mmask32 columns =
+      left >= kStepColumns ? 0xffffffff : (__mmask32)((UINT64_C(1) << left) - 1);
+  e->columns = columns;
+  for (int v = 0; v < 2; ++v) {
+    const __mmask16 part = (__mmask16)(columns >> 16 * v);
+    e->bias[v] = ep->bias ? _mm512_maskz_loadu_ps(part, ep->bias + n + v * kPanel) : v_zero();
+  }
+  e->lo = v_set(clips ? ep->a : rectifies ? 0 : -__builtin_inff());
+  e->hi = v_set(clips ? ep->b : __builtin_inff());
+  const bool is_rough =
+      p->dst_is_bf16 && !ep->residual &&
+      (activation == CARNOT_KERNEL_ACTIVATION_GELU_ERF || carnot_kernel_is_gate(activation));
+  e->rough = is_rough ? activation : CARNOT_KERNEL_ACTIVATION_NONE;
+  e->stores = is_rough || clips || rectifies || activation == CARNOT_KERNEL_ACTIVATION_NONE;
+}
+
+static void store(const tiles_call* call, const void* state, const tiles_step* s, int64_t n,
+                  int begin, int end, void* sums) {
+  const carnot_conv2d_bf16_tiles* p = call->problem;
+  const carnot_epilogue_f32* ep = &p->conv.epilogue;
+  const finished_rows rows = {s, n, begin, end, sums};
+  finish(p, state, /*adds=*/true, &rows);
+  if (((const epilogue*)state)->stores) return;
+  CARNOT_KERNEL(activate_f32)
+  (ep->activation, ep->a, ep->b, rows.sums + begin * kStepColumns, kStepColumns, end - begin,
+   kStepColumns);
+  epilogue last = *(const epilogue*)state;
+  last.stores = true;
+  last.bias[0] = last.bias[1] = v_zero();
+  finish(p, &last, /*adds=*/false, &rows);
 }
 
 void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t m0, int64_t m1,
@@ -221,6 +232,7 @@ void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t
                      .copy_pixels = copy_pixels,
                      .copy_dense = copy_dense,
                      .sum = sum,
+                     .prepare = prepare,
                      .store = store,
                      .scratch = p->scratch,
                      .weights = p->conv.weights,

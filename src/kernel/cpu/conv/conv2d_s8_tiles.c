@@ -23,8 +23,13 @@ static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_be
     sums_of_step(TILES_U8S8, call, s, n, beside, sums);
 }
 
-static void store(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
-                  void* sums) {
+static void prepare(const tiles_call* call, int64_t n, void* state) {
+  (void)call, (void)n, (void)state;
+}
+
+static void store(const tiles_call* call, const void* state, const tiles_step* s, int64_t n,
+                  int begin, int end, void* sums) {
+  (void)state;
   const carnot_conv2d_u8s8* p = &((const carnot_conv2d_s8_tiles*)call->problem)->conv;
   const int64_t columns = min_i64(kStepColumns, call->n1 - n);
   const int32_t* from = sums;
@@ -48,6 +53,7 @@ void CARNOT_KERNEL(conv2d_s8_tiles)(const carnot_conv2d_s8_tiles* p, int64_t m0,
                      .problem = p,
                      .copy_pixels = copy_pixels,
                      .sum = sum,
+                     .prepare = prepare,
                      .store = store,
                      .border = p->conv.border ? *(const uint8_t*)p->conv.border : 0,
                      .scratch = p->scratch,

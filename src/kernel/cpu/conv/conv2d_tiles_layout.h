@@ -20,6 +20,7 @@ enum {
   kSmallCopyBytes = 128 * 1024,   // of the copy, which stays in L2 with the weights that it meets
   kLargeCopyBytes = 1024 * 1024,  // where the small one holds the pixels under few results
   kFewResults = 256,
+  kMostCopies = 3,                 // of a pixel
   kWeightBytes = 256 * 1024,       // weights that all pixels of a block meet before the next ones
   kNearL2Bytes = 1024 * 1024,      // weights that stay in L2
   kNearWeightBytes = 48 * 1024,    // weights that stay in L1, or nearly
@@ -121,12 +122,19 @@ static inline tiles_layout tiles_layout_within(const tiles_conv* c, int64_t byte
   return l;
 }
 
+// Pixels that are copied for one block, by those under results of their own.
+static inline double tiles_copies(const tiles_conv* c, const tiles_layout* l) {
+  return (double)(l->copied_rows * l->row_phases * l->columns) /
+         (double)(l->rows * c->stride_h * l->out_columns);
+}
+
+// The small copy, unless it holds too few results or copies pixels again and again for the next
+// rows of a high filter.
 static inline tiles_layout tiles_layout_of(const tiles_conv* c) {
   const tiles_layout l = tiles_layout_within(c, kSmallCopyBytes);
   const bool all = l.rows == c->p && l.out_columns == c->q;
-  return l.direct || (l.fits && (all || l.rows * l.out_columns >= kFewResults))
-             ? l
-             : tiles_layout_within(c, kLargeCopyBytes);
+  const bool some = l.rows * l.out_columns >= kFewResults && tiles_copies(c, &l) <= kMostCopies;
+  return l.direct || (l.fits && (all || some)) ? l : tiles_layout_within(c, kLargeCopyBytes);
 }
 
 #endif

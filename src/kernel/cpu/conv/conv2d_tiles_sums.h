@@ -12,7 +12,8 @@ enum {
   kPanel = 16,  // columns of a tile
   kStepColumns = 2 * kPanel,
   kMostSteps = 64,  // of a block
-  kStreams = 8      // of software prefetches
+  kStreams = 8,     // of software prefetches
+  kEpilogueBytes = 320
 };
 
 typedef struct tiles_call tiles_call;
@@ -49,6 +50,8 @@ typedef struct tiles_beside {
   int64_t lines, due;     // to fetch at a time, and those not fetched in time
   tiles_sums last, done;  // of the step before, and of that before it
   int row, rows;          // of |done|: the next one to store; how many at a time
+  int idle;               // tiles of K since a tile was stored
+  char state[kEpilogueBytes] __attribute__((aligned(64)));  // of |done|, by |prepare|
 } tiles_beside;
 
 // What the steps of a call share.
@@ -64,9 +67,11 @@ struct tiles_call {
   // Sums of columns from |n| on: sums_of_step with the kernel's type.
   void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
               char* sums);
+  // Makes the kernel's |state| for results in columns from |n| on.
+  void (*prepare)(const tiles_call* call, int64_t n, void* state);
   // Stores rows [begin, end) of the |sums| [32][32] of columns from |n| on, which it may change.
-  void (*store)(const tiles_call* call, const tiles_step* s, int64_t n, int begin, int end,
-                void* sums);
+  void (*store)(const tiles_call* call, const void* state, const tiles_step* s, int64_t n,
+                int begin, int end, void* sums);
   int border;  // the byte of pixels in the padding
   char* scratch;
   const char* weights;
@@ -95,7 +100,7 @@ CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
   const tiles_sums* done = &b->done;
   if (!done->step || b->row >= done->step->count) return;
   const int end = done->step->count - b->row < b->rows ? done->step->count : b->row + b->rows;
-  call->store(call, done->step, done->n, b->row, end, done->sums);
+  call->store(call, b->state, done->step, done->n, b->row, end, done->sums);
   b->row = end;
 }
 
@@ -114,6 +119,13 @@ static void fetch_range(tiles_beside* b, const char* from, int64_t bytes) {
   if (b->from == from && b->part == part) return;
   b->from = b->at = from, b->end = from + part;
   b->part = part, b->due = 0;
+}
+
+// Once per tile of K.
+CARNOT_INLINE void stay_awake(tiles_beside* b) {
+  if (++b->idle < kAmxStoreInterval) return;
+  AMX_KEEP_STORES_AWAKE(6);
+  b->idle = 0;
 }
 
 enum { kSumsLd = kStepColumns * 4 };
@@ -143,6 +155,7 @@ static void pass_on(const tiles_call* call, tiles_beside* b) {
   store_rest(call, b);
   b->done = b->last, b->last = (tiles_sums){0};
   b->row = 0;
+  if (b->done.step) call->prepare(call, b->done.n, b->state);
 }
 
 static void store_all(const tiles_call* call, tiles_beside* b) {
@@ -179,6 +192,7 @@ CARNOT_INLINE void accumulate(tiles_type type, bool streams, int groups, int pan
     if (panels > 1) TILES_DOT(type, 1, 4, 7);
     if (groups > 1) TILES_DOT(type, 2, 5, 6);
     if (groups > 1 && panels > 1) TILES_DOT(type, 3, 5, 7);
+    stay_awake(beside);
     fetch_some(beside);
     store_some(call, beside);
   }
@@ -203,6 +217,7 @@ CARNOT_INLINE void begin_sums(tiles_type type, bool streams, int groups, int pan
   if (groups > 1) TILES_BEGIN(2, 1, 0, 5, 6);
   if (groups > 1 && panels > 1) TILES_BEGIN(3, 1, 1, 5, 7);
   AMX_BARRIER();
+  beside->idle = 0;
   fetch_some(beside);
   pass_on(call, beside);
 #undef TILES_BEGIN

@@ -141,6 +141,7 @@ CARNOT_INLINE void sums_amx(int groups, int panels, rows_amx* r, const tile_amx*
     const bool guarded = end == r->steps && !t->whole;
     for (int64_t k = first; k < end - guarded; ++k, b += kTileBytes, a += a_step) {
       step_amx(groups, panels, a, a_rows, b, b + t->panel);
+      if (k % kAmxStoreInterval == kAmxStoreInterval - 1) AMX_KEEP_STORES_AWAKE(6);
     }
     if (guarded) last_step_amx(groups, panels, a, a_rows, b, t->panel, r->last_steps);
   }

@@ -71,6 +71,7 @@ typedef struct split_overlap {
   int64_t step, due;      // lines of all parts to fetch at a time, and those not fetched in time
   split_sums last, done;  // of the tile before, and of that before it
   int row;                // of |done|: the next one to finish
+  int idle;               // multiplications of tiles since a tile was stored
 } split_overlap;
 
 // ---- tiles ----
@@ -206,6 +207,10 @@ static void finish_rest(const split_block_call* call, split_overlap* b) {
 }
 
 CARNOT_INLINE void overlap(const split_block_call* call, split_overlap* b) {
+  if (++b->idle >= kAmxStoreInterval) {
+    AMX_KEEP_STORES_AWAKE(6);
+    b->idle = 0;
+  }
   fetch_ahead(b);
   finish_some(call, b);
 }
@@ -260,6 +265,7 @@ CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* ca
   if (groups > 1 && panels > 1) SPLIT_BEGIN(3, 1, 1, 5, 7);
   AMX_BARRIER();
 #undef SPLIT_BEGIN
+  b->idle = 0;
   fetch_ahead(b);
   if (b->last.groups) pass_on(call, b);
 }

@@ -7,10 +7,11 @@
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
 enum {
-  kRun = 32,      // pixels of a run
-  kSpan = 4096,   // numbers of a run of one channel
-  kChains = 4,    // of sums
-  kChannels = 64  // of a buffer
+  kRun = 32,        // pixels of a run
+  kStatsRun = 128,  // pixels whose statistics are joined to those before
+  kSpan = 4096,     // numbers of a run of one channel
+  kChains = 4,      // of sums
+  kChannels = 64    // of a buffer
 };
 
 static void narrow(int64_t n, const float* x, float* dst, int64_t at) {
@@ -19,45 +20,73 @@ static void narrow(int64_t n, const float* x, float* dst, int64_t at) {
 
 // ---- statistics ----
 
-// One vector of channels in four chains, as many rows apart: a single one would wait for its sums.
-CARNOT_INLINE vf32 sum_of_rows(bool is_bf16, bool squares, const void* src, int64_t at, int64_t ld,
-                               int64_t rows, int64_t left, vf32 mean) {
-  vf32 sum[kChains] = {v_zero(), v_zero(), v_zero(), v_zero()};
-  for (int64_t i = 0; i < rows; i += kChains)
-    for (int k = 0; k < kChains; ++k) {
-      if (i + k >= rows) break;
-      const vf32 x = v_load_stored(is_bf16, src, at + (i + k) * ld, left), d = v_sub(x, mean);
-      sum[k] = squares ? v_fma(d, d, sum[k]) : v_add(sum[k], x);
-    }
-  return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
-}
-
-// Means and squared deviations of runs of rows, joined as they come.
-CARNOT_INLINE void stats_of_vector(bool is_bf16, int64_t rows, const void* src, int64_t at,
-                                   int64_t ld, int64_t left, float* out_mean, float* out_m2) {
-  vf32 mean = v_zero(), m2 = v_zero();
-  for (int64_t done = 0; done < rows; done += kRun, at += kRun * ld) {
-    const int64_t run = min_i64(kRun, rows - done);
-    const vf32 sum = sum_of_rows(is_bf16, false, src, at, ld, run, left, v_zero());
-    const vf32 run_mean = v_div(sum, v_set((float)run));
-    const vf32 squares = sum_of_rows(is_bf16, true, src, at, ld, run, left, run_mean);
-    const double share = (double)run / (double)(done + run);
-    const vf32 d = v_sub(run_mean, mean);
-    mean = v_fma(d, v_set((float)share), mean);
-    m2 = v_add(m2, v_fma(v_mul(d, d), v_set((float)((double)done * share)), squares));
+// Sums of |rows| rows of up to two vectors of channels, minus |mean|, and of their squares. Four
+// chains: a single one would wait for its sums.
+CARNOT_INLINE void sum_rows(bool is_bf16, int vectors, bool squares, int64_t rows, const void* src,
+                            int64_t at, int64_t ld, int64_t left, const vf32 mean[2], vf32 sum[2],
+                            vf32 square[2]) {
+  vf32 s1[kChains][2], s2[kChains][2];
+  for (int k = 0; k < kChains; ++k)
+    for (int v = 0; v < vectors; ++v) s1[k][v] = s2[k][v] = v_zero();
+  int64_t i = 0;
+#define ADD_ROW(k)                                                   \
+  for (int v = 0; v < vectors; ++v) {                                \
+    const int64_t n = vectors == 2 ? V_LANES : left;                 \
+    const vf32 x = v_load_stored(is_bf16, src, at + v * V_LANES, n); \
+    const vf32 d = v_sub(x, mean[v]);                                \
+    s1[k][v] = v_add(s1[k][v], d);                                   \
+    if (squares) s2[k][v] = v_fma(d, d, s2[k][v]);                   \
   }
-  v_store_upto(out_mean, mean, left);
-  v_store_upto(out_m2, m2, left);
+  for (; i + kChains <= rows; i += kChains) {
+    CARNOT_UNROLL
+    for (int k = 0; k < kChains; ++k, at += ld) ADD_ROW(k)
+  }
+  for (; i < rows; ++i, at += ld) ADD_ROW(0)
+#undef ADD_ROW
+  for (int v = 0; v < vectors; ++v) {
+    sum[v] = v_add(v_add(s1[0][v], s1[1][v]), v_add(s1[2][v], s1[3][v]));
+    square[v] = v_add(v_add(s2[0][v], s2[1][v]), v_add(s2[2][v], s2[3][v]));
+  }
 }
 
-// Of |c| channels from element |at| on; 64 bytes and more of a row at a time are in L1 for the
-// next vector.
+// Joins a run of |rows| rows to the mean and m2 of the |done| rows before it. With d and n the mean
+// and count of the run's differences to the mean so far, m2 grows by their squares minus
+// n^2 d^2 / (done + n), at most half of them; so one pass is as exact as two. The first run takes
+// its differences to its own mean.
+CARNOT_INLINE void join_run(bool is_bf16, int vectors, int64_t done, int64_t rows, const void* src,
+                            int64_t at, int64_t ld, int64_t left, float* out_mean, float* out_m2) {
+  const int64_t n = vectors == 2 ? V_LANES : left;
+  const vf32 each = v_set((float)(1 / (double)rows));
+  const vf32 share = v_set((float)((double)rows / (double)(done + rows)));
+  vf32 mean[2] = {v_zero(), v_zero()}, m2[2] = {v_zero(), v_zero()}, sum[2], squares[2];
+  if (done) {
+    for (int v = 0; v < vectors; ++v) {
+      mean[v] = v_load_upto(out_mean + v * V_LANES, n);
+      m2[v] = v_load_upto(out_m2 + v * V_LANES, n);
+    }
+  } else {
+    sum_rows(is_bf16, vectors, false, rows, src, at, ld, left, mean, sum, squares);
+    for (int v = 0; v < vectors; ++v) mean[v] = v_mul(sum[v], each);
+  }
+  sum_rows(is_bf16, vectors, true, rows, src, at, ld, left, mean, sum, squares);
+  for (int v = 0; v < vectors; ++v) {
+    const vf32 d = v_mul(v_mul(sum[v], each), share);
+    v_store_upto(out_mean + v * V_LANES, v_add(mean[v], d), n);
+    v_store_upto(out_m2 + v * V_LANES, v_add(m2[v], v_sub(squares[v], v_mul(sum[v], d))), n);
+  }
+}
+
+// Of |c| channels from element |at| on.
 CARNOT_INLINE void stats_of_channels(bool is_bf16, int64_t rows, int64_t c, const void* src,
                                      int64_t at, int64_t ld, float* out_mean, float* out_m2) {
-  int64_t j = 0;
-  for (; j + V_LANES <= c; j += V_LANES)
-    stats_of_vector(is_bf16, rows, src, at + j, ld, V_LANES, out_mean + j, out_m2 + j);
-  if (j < c) stats_of_vector(is_bf16, rows, src, at + j, ld, c - j, out_mean + j, out_m2 + j);
+  for (int64_t done = 0; done < rows; done += kStatsRun, at += kStatsRun * ld) {
+    const int64_t run = min_i64(kStatsRun, rows - done);
+    int64_t j = 0;
+    for (; j + 2 * V_LANES <= c; j += 2 * V_LANES)
+      join_run(is_bf16, 2, done, run, src, at + j, ld, V_LANES, out_mean + j, out_m2 + j);
+    for (; j < c; j += V_LANES)
+      join_run(is_bf16, 1, done, run, src, at + j, ld, c - j, out_mean + j, out_m2 + j);
+  }
 }
 
 void CARNOT_KERNEL(channel_stats_f32)(bool is_bf16, int64_t rows, int64_t c, const void* src,
@@ -113,48 +142,70 @@ void CARNOT_KERNEL(group_norm_scales_f32)(const carnot_group_norm_f32* p, const 
     scale_group(p, stats, pixels_of_block, g * size, (g + 1) * size);
 }
 
-// Scales and shifts |rows| rows of |c| numbers from element |at| of |src| on.
-CARNOT_INLINE void scale_rows(bool is_bf16, int64_t rows, int64_t c, const void* src, int64_t at,
-                              int64_t src_ld, const float* scale, const float* shift, float* dst,
-                              int64_t dst_ld) {
-  for (int64_t i = 0; i < rows; ++i, at += src_ld, dst += dst_ld) {
-    int64_t j = 0;
-    for (; j + V_LANES <= c; j += V_LANES) {
-      const vf32 x = v_load_stored(is_bf16, src, at + j, V_LANES);
-      v_store(dst + j, v_fma(x, v_load(scale + j), v_load(shift + j)));
-    }
-    if (j < c) {
-      const int64_t left = c - j;
-      const vf32 x = v_load_stored(is_bf16, src, at + j, left);
-      v_store_n(dst + j, v_fma(x, v_load_n(scale + j, left), v_load_n(shift + j, left)), left);
-    }
+typedef enum apply_activation { APPLY_BOUNDS, APPLY_SILU } apply_activation;
+
+// Scales, shifts and activates |left| channels of |rows| rows from elements |from| and |to| on.
+CARNOT_INLINE void apply_vector(bool from_bf16, bool to_bf16, apply_activation activation,
+                                const carnot_group_norm_f32* p, const vf32 bounds[2], int64_t rows,
+                                int64_t ch, int64_t left, int64_t from, int64_t to, void* dst,
+                                int64_t dst_ld) {
+  const vf32 scale = v_load_upto(p->workspace + ch, left);
+  const vf32 shift = v_load_upto(p->workspace + p->c + ch, left);
+  const vf32 lo = bounds[0], hi = bounds[1];
+  for (int64_t i = 0; i < rows; ++i, from += p->src_ld, to += dst_ld) {
+    const vf32 y = v_fma(v_load_stored(from_bf16, p->src, from, left), scale, shift);
+    const vf32 z = activation == APPLY_SILU ? v_silu_roughly(y) : v_min_to(hi, v_max_to(lo, y));
+    v_store_stored(to_bf16, dst, to, z, left);
   }
 }
 
-// SiLU of results in BF16; the rows of the buffer are whole vectors.
-static void silu_buffer(float* buffer, int64_t rows, int64_t c) {
-  for (int64_t i = 0; i < rows; ++i, buffer += kChannels)
-    for (int64_t j = 0; j < c; j += V_LANES)
-      v_store(buffer + j, v_silu_roughly(v_load(buffer + j)));
+CARNOT_INLINE void apply_channels(bool from_bf16, bool to_bf16, apply_activation activation,
+                                  const carnot_group_norm_f32* p, const vf32 bounds[2],
+                                  int64_t rows, int64_t ch, int64_t c, int64_t from, int64_t to,
+                                  void* dst, int64_t dst_ld) {
+  int64_t j = 0;
+  for (; j + V_LANES <= c; j += V_LANES)
+    apply_vector(from_bf16, to_bf16, activation, p, bounds, rows, ch + j, V_LANES, from + j, to + j,
+                 dst, dst_ld);
+  if (j < c)
+    apply_vector(from_bf16, to_bf16, activation, p, bounds, rows, ch + j, c - j, from + j, to + j,
+                 dst, dst_ld);
 }
 
-// A run of |rows| pixels from |pixel| of all images on, channels [ch, ch + c).
+// A run of |rows| pixels from |pixel| of all images on, channels [ch, ch + c). Activations but
+// bounds, and SiLU of results in BF16, follow in float32.
 static void apply_run(const carnot_group_norm_f32* p, int64_t pixel, int64_t rows, int64_t ch,
                       int64_t c) {
   float buffer[kRun * kChannels];
-  const float *scale = p->workspace + ch, *shift = scale + p->c;
+  const carnot_kernel_activation activation = p->activation;
+  const bool clips = activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  const bool rectifies = activation == CARNOT_KERNEL_ACTIVATION_RELU;
+  const bool silu = p->dst_is_bf16 && activation == CARNOT_KERNEL_ACTIVATION_SILU;
+  const bool later = !clips && !rectifies && !silu && activation != CARNOT_KERNEL_ACTIVATION_NONE;
+  // NaN passes infinite bounds.
+  const vf32 bounds[2] = {v_set(clips       ? p->a
+                                : rectifies ? 0
+                                            : -__builtin_inff()),
+                          v_set(clips ? p->b : __builtin_inff())};
   const int64_t from = pixel * p->src_ld + ch, to = pixel * p->dst_ld + ch;
-  const int64_t ld = p->dst_is_bf16 ? kChannels : p->dst_ld;
-  float* y = p->dst_is_bf16 ? buffer : p->dst + to;
-  if (p->src_is_bf16)
-    scale_rows(true, rows, c, p->src, from, p->src_ld, scale, shift, y, ld);
+  const bool buffers = later && p->dst_is_bf16;
+  float* y = buffers ? buffer : p->dst;
+  const int64_t at = buffers ? 0 : to, ld = buffers ? kChannels : p->dst_ld;
+  const bool to_bf16 = p->dst_is_bf16 && !buffers;
+  if (silu && p->src_is_bf16)
+    apply_channels(true, true, APPLY_SILU, p, bounds, rows, ch, c, from, at, y, ld);
+  else if (silu)
+    apply_channels(false, true, APPLY_SILU, p, bounds, rows, ch, c, from, at, y, ld);
+  else if (p->src_is_bf16 && to_bf16)
+    apply_channels(true, true, APPLY_BOUNDS, p, bounds, rows, ch, c, from, at, y, ld);
+  else if (p->src_is_bf16)
+    apply_channels(true, false, APPLY_BOUNDS, p, bounds, rows, ch, c, from, at, y, ld);
+  else if (to_bf16)
+    apply_channels(false, true, APPLY_BOUNDS, p, bounds, rows, ch, c, from, at, y, ld);
   else
-    scale_rows(false, rows, c, p->src, from, p->src_ld, scale, shift, y, ld);
-  if (p->dst_is_bf16 && p->activation == CARNOT_KERNEL_ACTIVATION_SILU)
-    silu_buffer(buffer, rows, c);
-  else
-    CARNOT_KERNEL(activate_f32)(p->activation, p->a, p->b, y, ld, rows, c);
-  for (int64_t i = 0; i < rows && p->dst_is_bf16; ++i)
+    apply_channels(false, false, APPLY_BOUNDS, p, bounds, rows, ch, c, from, at, y, ld);
+  if (later) CARNOT_KERNEL(activate_f32)(activation, p->a, p->b, y + at, ld, rows, c);
+  for (int64_t i = 0; i < rows && buffers; ++i)
     narrow(c, buffer + i * kChannels, p->dst, to + i * p->dst_ld);
 }
 
