@@ -10,6 +10,11 @@ const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa) {
   return kernels ? kernels : carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
 }
 
+carnot_isa carnot_cpu_step_isa(const carnot_step_view* step) {
+  const bool is_widest = step->tactic->isa == CARNOT_ISA_AVX512;
+  return is_widest ? step->machine_isa : step->tactic->isa;
+}
+
 const char* carnot_because(char* reason, size_t size, const char* format, ...) {
   va_list args;
   va_start(args, format);

@@ -14,6 +14,9 @@
 
 // The kernels for |isa|, never NULL: every level holds those below.
 const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa);
+// The level whose kernels a step runs that has tactics up to avx512: that of the machine where the
+// tactic is for avx512. The levels above change no sum; their BF16 has no subnormal numbers.
+carnot_isa carnot_cpu_step_isa(const carnot_step_view* step);
 
 // reject: writes the reason and returns it.
 const char* carnot_because(char* reason, size_t size, const char* format, ...) CARNOT_PRINTF(3, 4);

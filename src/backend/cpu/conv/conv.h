@@ -5,6 +5,7 @@
 
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/epilogue.h"
+#include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/common/window_geometry.h"
 #include "kernel/cpu/conv/conv2d_bf16_tiles.h"
 
@@ -86,6 +87,11 @@ void carnot_conv_nchw_pack(int64_t groups, int64_t filters, int64_t depth, const
 static inline float* carnot_conv_element(const carnot_operand* t, int64_t index) {
   return (float*)(void*)((char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8));
 }
+// Of one group, as the kernel of BF16 tiles takes it: the shape of packed weights, and the call
+// without pointers.
+carnot_packed_weights_shape carnot_conv_tiles_weights_shape(const carnot_conv_params* p);
+carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
+                                                const carnot_window_geometry* g);
 // How the results of |call| are cut into parts.
 carnot_work_partition carnot_conv_tiles_partition(int threads,
                                                   const carnot_conv2d_bf16_tiles* call);

@@ -14,7 +14,7 @@ static int64_t joined_columns(const carnot_conv_params* p) {
                                           p->window.dilations[x]);
 }
 
-static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
+carnot_packed_weights_shape carnot_conv_tiles_weights_shape(const carnot_conv_params* p) {
   const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_columns(p);
   return (carnot_packed_weights_shape){
       carnot_bf16_tiles_taps(carnot_conv_taps(p) / columns, columns, joined),
@@ -23,14 +23,13 @@ static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p) {
 
 // Of one group.
 static size_t packed_bytes(const carnot_conv_params* p) {
-  return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES, weights_shape(p));
+  return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES, carnot_conv_tiles_weights_shape(p));
 }
 
 // ---- build ----
 
-// Sizes that the operands decide, for one group.
-static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
-                                        const carnot_window_geometry* g) {
+carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
+                                                const carnot_window_geometry* g) {
   return (carnot_conv2d_bf16_tiles){
       .conv = {CARNOT_WINDOW_FIELDS(g), .c = p->channels / p->group, .k = p->filters / p->group,
                .src_n = g->src_n, .src_h = g->src_h, .src_w = g->src_w, .ld = g->ld},
@@ -40,7 +39,7 @@ static carnot_conv2d_bf16_tiles call_of(const carnot_conv_params* p,
 // Whether the copy of the pixels holds a window of these channels for rows of any size.
 static bool window_fits(const carnot_conv_params* p, bool src_is_bf16) {
   const carnot_window_geometry g = carnot_window_geometry_of_any_size(&p->window, p->channels);
-  carnot_conv2d_bf16_tiles call = call_of(p, &g);
+  carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, &g);
   call.src_is_bf16 = src_is_bf16;
   return carnot_conv2d_bf16_tiles_fits(&call);
 }
@@ -69,7 +68,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
 // last tap of a row. |padded| and |wide| have room for them before packing.
 static void pack_group(const carnot_conv_params* p, const float* weights, float* padded,
                        float* wide, void* packed) {
-  const carnot_packed_weights_shape shape = weights_shape(p);
+  const carnot_packed_weights_shape shape = carnot_conv_tiles_weights_shape(p);
   const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_columns(p),
                 filled = (columns + joined - 1) / joined * joined;
   const int64_t rows = shape.n * (p->channels / p->group) * (carnot_conv_taps(p) / columns);
@@ -83,7 +82,7 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   carnot_conv_params* p;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = CARNOT_WEIGHTS_BF16_TILES;
-  const carnot_packed_weights_shape shape = weights_shape(p);
+  const carnot_packed_weights_shape shape = carnot_conv_tiles_weights_shape(p);
   const size_t bytes = packed_bytes(p);
   void *packed, *memory;
   CARNOT_TRY(carnot_conv_alloc_weights(out,
@@ -132,7 +131,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &state->geometry;
-  carnot_conv2d_bf16_tiles call = call_of(p, g);
+  carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, g);
   call.src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16;
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "the pixels under the window do not fit in L2");
@@ -161,7 +160,7 @@ static void conv_part(void* argument, int64_t part) {
   const carnot_work_partition* partition = &run->state->partition;
   const int64_t per_group = carnot_work_partition_count(partition), group = part / per_group,
                 channels = p->channels / p->group, filters = p->filters / p->group;
-  carnot_conv2d_bf16_tiles call = call_of(p, &run->state->geometry);
+  carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, &run->state->geometry);
   call.src_is_bf16 = run->inputs[0].format.dtype == CARNOT_DTYPE_BF16;
   call.dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16;
   call.conv.src = carnot_conv_element(&run->inputs[0], group * channels);

@@ -15,8 +15,8 @@ enum {
   kDeepFilters = 32       // so many filters, splitting its pixels pays
 };
 
-// The tactics of one convolution that read and pack the stages; |deep|: 1x1 convolutions of many
-// channels, where it is another.
+// The tactics of one convolution that read and pack the stages; |few|: a first convolution of few
+// channels; |deep|: 1x1 convolutions of many channels, where it is another.
 typedef struct chain_config {
   const carnot_tactic *point, *few, *depthwise, *deep;
 } chain_config;
@@ -44,13 +44,18 @@ static int depthwise_of(const carnot_conv_chain_params* p) {
   return found >= 0 && found < 2 && p->count - found <= 2 ? found : -1;
 }
 
+// Whether the filter of the stage has one element.
+static bool is_1x1(const carnot_conv_stage* stage) {
+  const carnot_operand_desc* w = &stage->problem.inputs[stage->region.nodes[0].inputs[1]];
+  return w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1;
+}
+
 // The tactic of one convolution that reads and packs the stage.
 static const carnot_tactic* tactic_of(const chain_config* config, const carnot_conv_stage* stage) {
   const carnot_plan_node* node = &stage->region.nodes[0];
   if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") > 1) return config->depthwise;
   const carnot_operand_desc* w = &stage->problem.inputs[node->inputs[1]];
-  const bool is_point = w->rank == 4 && w->dims[2] == 1 && w->dims[3] == 1;
-  return is_point ? point_tactic(config, w->dims[1], w->dims[0]) : config->few;
+  return is_1x1(stage) ? point_tactic(config, w->dims[1], w->dims[0]) : config->few;
 }
 
 static double inner_elements(const carnot_conv_stage* stage) {
@@ -80,9 +85,8 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
   as_any.inputs = any;
   why = carnot_conv_reject(&as_any, out, reason, size);
   if (why) return why;
-  const bool is_point =
-      stage->problem.tactic == config->point || stage->problem.tactic == config->deep;
-  if (is_point && !carnot_conv_is_point(out)) return "a 1x1 convolution with a stride or padding";
+  if (stage->problem.tactic != config->depthwise && is_1x1(stage) && !carnot_conv_is_point(out))
+    return "a 1x1 convolution with a stride or padding";
   for (uint32_t i = 0; i < stage->problem.input_count; i++)
     if (stage->step_inputs[i] != CARNOT_PLAN_NONE)
       problem->inputs[stage->step_inputs[i]].format.layout = stage->inputs[i].format.layout;
@@ -174,7 +178,7 @@ static carnot_status* check_stage(const carnot_step_view* step, const carnot_con
                                     : config->few;
   CARNOT_TRY(carnot_conv_stage_check(step, p->stages, i, tactic));
   if (i == 0 && stage->group == 1 && !carnot_conv_is_point(stage)) {
-    CARNOT_TRY(carnot_conv_few_check(stage));
+    if (stage->weights != CARNOT_WEIGHTS_BF16_TILES) CARNOT_TRY(carnot_conv_few_check(stage));
     CARNOT_CHECK(stage->window.auto_pad == CARNOT_PAD_NOTSET, INVALID_MODEL,
                  "the padding of the first convolution depends on sizes");
   }
@@ -234,7 +238,7 @@ CHAIN_SPLIT_TACTIC(split3, SPLIT3);
 
 extern const carnot_tactic carnot_tactic_conv_bf16_tiles_amxbf16;
 static const chain_config kConfigBf16 = {.point = &carnot_tactic_conv_bf16_tiles_amxbf16,
-                                         .few = &carnot_tactic_conv_few_f32_avx512,
+                                         .few = &carnot_tactic_conv_bf16_tiles_amxbf16,
                                          .depthwise = &carnot_tactic_depthwise_f32_avx512};
 CARNOT_CPU_TACTIC(conv_chain_bf16, amxbf16, AMX_BF16, .config = &kConfigBf16,
                   .numerics = CARNOT_NUMERICS_HALF, .precision = CARNOT_DTYPE_BF16,

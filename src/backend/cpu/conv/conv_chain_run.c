@@ -55,7 +55,25 @@ static void expand_points(const chain_run* run, int64_t image, int64_t begin, in
   }
 }
 
-// The same of a convolution of few channels.
+// The same of a convolution of few channels by BF16 tiles.
+static void expand_tiles(const chain_run* run, int64_t image, int64_t begin, int64_t end,
+                         carnot_pixels dst, void* scratch) {
+  const carnot_conv_chain_state* s = run->state;
+  const carnot_conv_params* p = &run->params->stages[0];
+  const carnot_pixels src = carnot_pixels_of(&run->inputs[0], image * s->src_n, s->src_w);
+  carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, &s->first);
+  call.src_is_bf16 = src.is_bf16, call.dst_is_bf16 = dst.is_bf16;
+  call.scratch = scratch;
+  call.conv.n = 1;
+  call.conv.p = end - begin;
+  call.conv.pad_h = s->first.pad_h - begin * s->first.stride_h;
+  call.conv.src = src.data, call.conv.dst = dst.data, call.conv.ld = dst.ld;
+  call.conv.weights = run->step->constants[0];
+  call.conv.epilogue = epilogue_of(run, 0, 0, &call.residual_is_bf16);
+  run->kernels->conv2d_bf16_tiles(&call, 0, call.conv.p * call.conv.q, 0, call.conv.k);
+}
+
+// The same of a convolution of few channels by multiply-adds.
 static void expand_few(const chain_run* run, int64_t image, int64_t begin, int64_t end,
                        carnot_pixels dst) {
   const carnot_conv_chain_state* s = run->state;
@@ -98,6 +116,8 @@ static void* expand(const chain_run* run, chain_slot* slot, char* buffer, int64_
     const carnot_pixels dst = {buffer + first * b->row_bytes, b->is_bf16, s->channels};
     if (carnot_conv_is_point(&run->params->stages[0]))
       expand_points(run, image, slot->end, end, dst, scratch);
+    else if (run->params->stages[0].weights == CARNOT_WEIGHTS_BF16_TILES)
+      expand_tiles(run, image, slot->end, end, dst, scratch);
     else
       expand_few(run, image, slot->end, end, dst);
     carnot_epilogue_plan_run(run->kernels, &run->params->stages[0].epilogue_plan, run->inputs,

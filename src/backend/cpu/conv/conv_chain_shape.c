@@ -76,7 +76,7 @@ static void cut_rows(int threads, const carnot_conv_chain_params* p, carnot_conv
   hold(filtered, rows);
 }
 
-// Scratch of the largest 1x1 convolution by tiles.
+// Scratch of the largest convolution by tiles.
 static carnot_status* find_scratch(const carnot_conv_chain_params* p, bool src_is_bf16,
                                    carnot_conv_chain_state* s) {
   for (int i = 0; i < p->count; i++) {
@@ -85,6 +85,10 @@ static carnot_status* find_scratch(const carnot_conv_chain_params* p, bool src_i
     carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(
         &p->stages[i], last ? s->filtered.rows * s->window.q : s->expanded.rows * s->window.w,
         last ? s->channels : s->src_w, last ? s->ld : s->channels);
+    if (!carnot_conv_is_point(&p->stages[i])) {
+      call = carnot_conv_tiles_call(&p->stages[i], &s->first);
+      call.conv.n = 1, call.conv.p = s->expanded.rows;
+    }
     call.src_is_bf16 = last ? s->filtered.is_bf16 : src_is_bf16;
     CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                  "pixels of %lld channels do not fit in L2", (long long)p->stages[i].channels);
@@ -95,12 +99,17 @@ static carnot_status* find_scratch(const carnot_conv_chain_params* p, bool src_i
   return NULL;
 }
 
+// A convolution of few channels by multiply-adds, which reads channels wherever they lie.
+static bool is_few_f32(const carnot_conv_params* p) {
+  return !carnot_conv_is_point(p) && p->weights != CARNOT_WEIGHTS_BF16_TILES;
+}
+
 static carnot_status* find_geometry(const carnot_step_view* step, const carnot_operand* x,
                                     const carnot_operand* y, carnot_conv_chain_state* s) {
   const carnot_conv_chain_params* p = step->params;
   carnot_operand pixels = *x;
   s->src_c = x->strides[1];
-  if (p->depthwise > 0 && !carnot_conv_is_point(&p->stages[0])) pixels.strides[1] = 1;
+  if (p->depthwise > 0 && is_few_f32(&p->stages[0])) pixels.strides[1] = 1;
   const bool projects = p->depthwise + 1 < p->count;
   const carnot_operand before = p->depthwise ? first_result(&p->stages[0], x) : *x;
   const carnot_operand after = projects ? inner_operand(y, p->stages[p->depthwise].filters) : *y;
@@ -136,10 +145,9 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
                INVALID_MODEL, "operands of rank %d and %d", x->rank, y->rank);
   *s = (carnot_conv_chain_state){0};
   CARNOT_TRY(find_geometry(step, x, y, s));
-  CARNOT_CHECK(p->depthwise == 0 || carnot_conv_is_point(&p->stages[0]) ||
-                   x->format.dtype == CARNOT_DTYPE_F32,
-               INVALID_MODEL, "an input of %s before few channels",
-               carnot_dtype_name(x->format.dtype));
+  CARNOT_CHECK(
+      p->depthwise == 0 || !is_few_f32(&p->stages[0]) || x->format.dtype == CARNOT_DTYPE_F32,
+      INVALID_MODEL, "an input of %s before few channels", carnot_dtype_name(x->format.dtype));
   // A depthwise convolution that ends the chain takes what its own tactic takes.
   if (p->depthwise + 1 == p->count)
     CARNOT_TRY(carnot_conv_check_bf16(&p->stages[p->depthwise].epilogue_plan, /*takes_gate=*/true,
@@ -149,9 +157,7 @@ carnot_status* carnot_conv_chain_configure(const carnot_step_view* step,
                                           p->stages[i].filters));
   const bool is_bf16 = step->tactic->precision == CARNOT_DTYPE_BF16;
   const carnot_epilogue_plan* first = &p->stages[0].epilogue_plan;
-  s->expanded.is_bf16 = is_bf16 && (carnot_conv_is_point(&p->stages[0])
-                                        ? !first->program.instruction_count
-                                        : carnot_conv_rounds_last(first, /*takes_gate=*/true));
+  s->expanded.is_bf16 = is_bf16 && !first->program.instruction_count;
   s->filtered.is_bf16 = is_bf16 && carnot_conv_rounds_last(&p->stages[p->depthwise].epilogue_plan,
                                                            /*takes_gate=*/true);
   cut_rows(step->threads, p, s);

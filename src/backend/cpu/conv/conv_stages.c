@@ -54,6 +54,9 @@ carnot_status* carnot_conv_stages_prepare(carnot_conv_stage* const* stages, int 
 // ---- load ----
 
 static size_t weight_bytes(const carnot_conv_params* p) {
+  if (p->weights == CARNOT_WEIGHTS_BF16_TILES)
+    return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES,
+                                       carnot_conv_tiles_weights_shape(p));
   if (!carnot_conv_is_point(p)) {
     const int64_t depth = carnot_conv_taps(p) * (p->channels / p->group);
     return (size_t)carnot_packed_k1n16_count(depth, p->filters) * sizeof(float);

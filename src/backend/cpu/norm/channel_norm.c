@@ -266,8 +266,9 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
   carnot_region core;
   CARNOT_CHECK(read_region(step->region, step->input_count, &core, &ends, &norm), INTERNAL,
                "the step normalizes no channels");
-  channel_norm_run run = {
-      .kernels = carnot_cpu_kernels_of(step->tactic->isa), .state = state, .workspace = workspace};
+  channel_norm_run run = {.kernels = carnot_cpu_kernels_of(carnot_cpu_step_isa(step)),
+                          .state = state,
+                          .workspace = workspace};
   run.ends = carnot_row_ends_make(run.kernels, &ends, inputs, outputs, run.state->c);
   float* floats = run.workspace + run.state->floats;
   run.norm =

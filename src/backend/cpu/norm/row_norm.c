@@ -77,8 +77,8 @@ static void rows_part(void* argument, int64_t part) {
 static void run_rows(const carnot_step_view* step, const carnot_quantized_ends* ends,
                      const rows_state* s, const carnot_operand* inputs,
                      const carnot_operand* outputs, carnot_executor* executor, rows_run* run) {
-  run->ends = carnot_row_ends_make(carnot_cpu_kernels_of(step->tactic->isa), ends, inputs, outputs,
-                                   s->n * s->inner);
+  run->ends = carnot_row_ends_make(carnot_cpu_kernels_of(carnot_cpu_step_isa(step)), ends, inputs,
+                                   outputs, s->n * s->inner);
   run->state = s;
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part), rows_part, run);
 }
@@ -126,7 +126,7 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
   carnot_quantized_ends ends;
   CARNOT_CHECK(read_region(step->region, step->input_count, &ends, &norm), INTERNAL,
                "the step normalizes no axis");
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(carnot_cpu_step_isa(step));
   const int64_t row = s->n * s->inner;
   const softmax_kernel kernel = {
       .kernel = norm.kind == CARNOT_NORM_SOFTMAX ? kernels->softmax_f32 : kernels->log_softmax_f32,
@@ -223,7 +223,7 @@ static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
   carnot_quantized_ends ends;
   CARNOT_CHECK(read_region(step->region, step->input_count, &ends, &norm), INTERNAL,
                "the step normalizes no axis");
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(carnot_cpu_step_isa(step));
   const row_norm_kernel kernel = {
       .kernel = norm.kind == CARNOT_NORM_LAYER ? kernels->layer_norm_f32 : kernels->rms_norm_f32,
       .norm = {.n = s->n,

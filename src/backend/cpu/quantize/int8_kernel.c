@@ -56,13 +56,8 @@ const char* carnot_int8_gemm_tiles_reject(const carnot_operand_desc* a, char* re
                               kLeastTileRows);
 }
 
-static carnot_isa isa_of(const carnot_step_view* step) {
-  const bool is_widest = step->tactic->isa == CARNOT_ISA_AVX512;
-  return is_widest ? step->machine_isa : step->tactic->isa;
-}
-
 const carnot_cpu_kernels* carnot_int8_kernels(const carnot_step_view* step) {
-  return carnot_cpu_kernels_of(isa_of(step));
+  return carnot_cpu_kernels_of(carnot_cpu_step_isa(step));
 }
 
 // Cycles of a part of |rows| rows of pixels, or |rows| pixels of a 1x1 window, by |columns|
@@ -113,8 +108,9 @@ static carnot_work_partition tiles_partition(const carnot_conv2d_u8s8* c, int th
 carnot_work_partition carnot_int8_conv_partition(const carnot_step_view* step,
                                                  const carnot_conv2d_u8s8* conv) {
   if (carnot_int8_uses_tiles(step->tactic)) return tiles_partition(conv, step->threads);
-  return carnot_work_partition_make(isa_of(step), step->threads, conv->n * conv->p * conv->q,
-                                    conv->k, conv->c * conv->r * conv->s);
+  return carnot_work_partition_make(carnot_cpu_step_isa(step), step->threads,
+                                    conv->n * conv->p * conv->q, conv->k,
+                                    conv->c * conv->r * conv->s);
 }
 
 carnot_work_partition carnot_int8_gemm_partition(const carnot_step_view* step, int64_t m, int64_t n,

@@ -95,11 +95,44 @@ CARNOT_INLINE void interleave(int m, int64_t n, const float* restrict src, int64
     for (int i = 0; i < m; ++i) dst[j * m + i] = src[i * src_ld + j];
 }
 
+#if V_LANES == 16
+// Three rows: each vector of the result takes lanes of two rows, then of the third.
+static void interleave_three(int64_t n, const float* src, int64_t src_ld, float* dst) {
+  // Of result number 16 v + i: row (16 v + i) % 3, element (16 v + i) / 3.
+  __m512i two[3], three[3];
+  __mmask16 last[3];
+  for (int v = 0; v < 3; ++v) {
+    int32_t index[16], third[16];
+    last[v] = 0;
+    for (int i = 0; i < 16; ++i) {
+      const int row = (16 * v + i) % 3;
+      third[i] = (16 * v + i) / 3;
+      index[i] = third[i] + (row == 1 ? 16 : 0);
+      if (row == 2) last[v] = (__mmask16)(last[v] | 1 << i);
+    }
+    two[v] = _mm512_loadu_si512(index), three[v] = _mm512_loadu_si512(third);
+  }
+  int64_t j = 0;
+  for (; j + 16 <= n; j += 16, dst += 48) {
+    const vf32 a = v_load(src + j), b = v_load(src + src_ld + j), c = v_load(src + 2 * src_ld + j);
+    CARNOT_UNROLL
+    for (int v = 0; v < 3; ++v)
+      v_store(dst + 16 * v, _mm512_mask_permutexvar_ps(_mm512_permutex2var_ps(a, two[v], b),
+                                                       last[v], three[v], c));
+  }
+  interleave(3, n - j, src + j, src_ld, dst);
+}
+#endif
+
 static bool interleave_few(int64_t m, int64_t n, const float* src, int64_t src_ld, float* dst) {
   switch (m) {
     case 1: interleave(1, n, src, src_ld, dst); return true;
     case 2: interleave(2, n, src, src_ld, dst); return true;
+#if V_LANES == 16
+    case 3: interleave_three(n, src, src_ld, dst); return true;
+#else
     case 3: interleave(3, n, src, src_ld, dst); return true;
+#endif
     case 4: interleave(4, n, src, src_ld, dst); return true;
     default: return false;
   }
