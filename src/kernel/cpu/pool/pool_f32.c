@@ -58,8 +58,62 @@ CARNOT_INLINE void pool_pixel_by(pool_types types, const pool_window* win, int64
   if (ch < c) pool_channels(types, win, ch, 1, c - ch, max, by_rows, dst, at);
 }
 
+#if V_LANES == 16
+// ---- maxima of BF16 by their order as integers ----
+
+enum { kPairs = 2 * V_LANES };
+
+// x for x >= 0, else -|x| as two's complement; its own inverse. NaN lies beyond the infinities.
+CARNOT_INLINE __m512i order_of(__m512i x) {
+  const __m512i sign = _mm512_srai_epi16(x, 15);
+  return _mm512_xor_si512(x, _mm512_and_si512(sign, _mm512_set1_epi16(0x7fff)));
+}
+
+// |vectors| of 32 channels from |ch| on, of the last those of |mask|.
+CARNOT_INLINE void max_channels_bf16(const pool_window* win, int64_t ch, int vectors, bool whole,
+                                     __mmask32 mask, uint16_t* dst) {
+  const __m512i least = order_of(_mm512_set1_epi16((short)0xff80));  // -inf
+  __m512i top[2], low[2];
+  for (int v = 0; v < vectors; ++v) top[v] = least, low[v] = _mm512_set1_epi16(0x7fff);
+  const uint16_t* plane = (const uint16_t*)(const void*)win->src + ch;
+  int64_t r = 0;
+  for (int64_t i = win->planes * win->rows; i > 0; --i) {
+    const uint16_t* x = plane + r * win->row_stride;
+    for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
+      for (int v = 0; v < vectors; ++v) {
+        const __m512i xv = order_of(whole ? _mm512_loadu_si512(x + v * kPairs)
+                                          : _mm512_maskz_loadu_epi16(mask, x + v * kPairs));
+        top[v] = _mm512_max_epi16(top[v], xv), low[v] = _mm512_min_epi16(low[v], xv);
+      }
+    }
+    if (++r == win->rows) r = 0, plane += win->plane_stride;
+  }
+  for (int v = 0; v < vectors; ++v) {
+    const __mmask32 negative_nan = _mm512_cmplt_epi16_mask(low[v], least);
+    const __m512i y = _mm512_mask_set1_epi16(order_of(top[v]), negative_nan, 0x7fc0);
+    if (whole)
+      _mm512_storeu_si512(dst + ch + v * kPairs, y);
+    else
+      _mm512_mask_storeu_epi16(dst + ch + v * kPairs, mask, y);
+  }
+}
+
+CARNOT_INLINE void max_pixel_bf16(const pool_window* win, int64_t c, uint16_t* dst) {
+  int64_t ch = 0;
+  for (; ch + 2 * kPairs <= c; ch += 2 * kPairs) max_channels_bf16(win, ch, 2, true, 0, dst);
+  for (; ch + kPairs <= c; ch += kPairs) max_channels_bf16(win, ch, 1, true, 0, dst);
+  if (ch < c) max_channels_bf16(win, ch, 1, false, (__mmask32)((UINT64_C(1) << (c - ch)) - 1), dst);
+}
+#endif
+
 CARNOT_INLINE void pool_pixel(pool_types types, const pool_window* win, int64_t c, bool max,
                               void* dst, int64_t at) {
+#if V_LANES == 16
+  if (max && types.src_is_bf16 && types.dst_is_bf16) {
+    max_pixel_bf16(win, c, (uint16_t*)dst + at);
+    return;
+  }
+#endif
   if (!max && win->rows * win->columns > kWindow) {
     pool_pixel_by(types, win, c, /*max=*/false, /*by_rows=*/true, dst, at);
   } else {
