@@ -147,7 +147,7 @@ typedef struct conv_state {
   int64_t sums, shifted, workspace;  // where a part's workspace holds them, and its bytes
 } conv_state;
 
-// What is left of a row, whose sums lie at |src|.
+// The shifted sum of one output row, without pointers.
 static carnot_sum_columns_f32 sum_of(const carnot_conv_params* p, const carnot_window_geometry* g,
                                      int64_t src_ld) {
   return (carnot_sum_columns_f32){.q = g->q,

@@ -178,9 +178,9 @@ static void finish(const carnot_conv2d_bf16_tiles* p, const epilogue* e, bool ad
 
 // ---- steps ----
 
-static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
+static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_overlap* overlap,
                 char* sums) {
-  sums_of_step(TILES_BF16, call, s, n, beside, sums);
+  sums_of_step(TILES_BF16, call, s, n, overlap, sums);
 }
 
 // Of columns [n, n + 32) or up to n1. Bounds are infinite where there are none; NaN passes both.

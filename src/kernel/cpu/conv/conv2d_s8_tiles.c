@@ -15,12 +15,12 @@ static void copy_pixels(const tiles_call* call, const char* from, int64_t stride
   }
 }
 
-static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
+static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_overlap* overlap,
                 char* sums) {
   if (((const carnot_conv2d_s8_tiles*)call->problem)->conv.src_signed)
-    sums_of_step(TILES_S8S8, call, s, n, beside, sums);
+    sums_of_step(TILES_S8S8, call, s, n, overlap, sums);
   else
-    sums_of_step(TILES_U8S8, call, s, n, beside, sums);
+    sums_of_step(TILES_U8S8, call, s, n, overlap, sums);
 }
 
 static void prepare(const tiles_call* call, int64_t n, void* state) {

@@ -97,27 +97,27 @@ static int64_t columns_of_pass(const tiles_call* call) {
   return columns_within(call, kWeightBytes);
 }
 
-// What |steps| steps fetch beside their |depth| tiles of K: the weights of columns [n,end), or what
-// is left of them.
+// What |steps| steps of |depth| tiles of K prefetch meanwhile: the weights of columns [n,end), or
+// what is left of them.
 static void fetch_columns(const tiles_call* call, int64_t n, int64_t end, int64_t steps,
-                          int64_t depth, tiles_beside* beside) {
+                          int64_t depth, tiles_overlap* overlap) {
   const int64_t panels = (end + kPanel - 1) / kPanel - n / kPanel;
-  fetch_range(beside, call->weights + n / kPanel * call->panel, panels * call->panel);
-  const int64_t lines = (beside->end - beside->at) / 64 * kStreams;
-  beside->lines = (lines + steps * depth - 1) / (steps * depth);
+  fetch_range(overlap, call->weights + n / kPanel * call->panel, panels * call->panel);
+  const int64_t lines = (overlap->end - overlap->at) / 64 * kStreams;
+  overlap->lines = (lines + steps * depth - 1) / (steps * depth);
 }
 
-// What step |s| fetches beside the sums of the columns from |n| on: a part of the rows of the step
+// What step |s| prefetches during the columns from |n| on: a part of the rows of the step
 // behind it.
 static void fetch_rows(const tiles_call* call, const tiles_step* s, int64_t n,
-                       tiles_beside* beside) {
+                       tiles_overlap* overlap) {
   const tiles_conv* c = &call->conv;
   if (s->out[0] + 2 * kTileRows > c->n * c->p * c->q) return;
   const int64_t parts = (call->n1 - call->n0 + kStepColumns - 1) / kStepColumns;
-  beside->lines = (kTileRows + parts - 1) / parts;
+  overlap->lines = (kTileRows + parts - 1) / parts;
   const char* from = c->src + (s->out[0] + kTileRows) * c->src_w +
-                     (n - call->n0) / kStepColumns * beside->lines * call->layout.depth;
-  fetch_range(beside, from, beside->lines * call->layout.depth);
+                     (n - call->n0) / kStepColumns * overlap->lines * call->layout.depth;
+  fetch_range(overlap, from, overlap->lines * call->layout.depth);
 }
 
 // The steps of a block, whose pixels stay in L1 while the columns meet them. The sums of one step
@@ -131,7 +131,7 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
   // Pairs of rows; each time costs a call.
   const int64_t times = max_i64(1, depth - 1),
                 rows = max_i64(kLeastStored, (kTileRows / 2 + times - 1) / times * 2);
-  tiles_beside beside = {.rows = (int)rows};
+  tiles_overlap overlap = {.rows = (int)rows};
   int at = 0;
   for (int64_t first = call->n0; first < call->n1; first += pass) {
     const int64_t end = min_i64(first + pass, call->n1);
@@ -145,18 +145,18 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
         const bool near = is_first && (count == 1 || (i == 0 && first == call->n0));
         const int64_t left =
             (count - i) * ((end - first) / kStepColumns) - (n - first) / kStepColumns;
-        beside.lines = 0;
+        overlap.lines = 0;
         if (near && n + kStepColumns < call->n1)
           fetch_columns(call, n + kStepColumns, min_i64(n + 2 * kStepColumns, call->n1), 1, depth,
-                        &beside);
+                        &overlap);
         else if (fetches)
-          fetch_columns(call, next, next_end, max_i64(1, left), depth, &beside);
+          fetch_columns(call, next, next_end, max_i64(1, left), depth, &overlap);
         else if (call->fetches_rows)
-          fetch_rows(call, &steps[i], n, &beside);
-        call->sum(call, &steps[i], n, &beside, sums[at]);
+          fetch_rows(call, &steps[i], n, &overlap);
+        call->sum(call, &steps[i], n, &overlap, sums[at]);
       }
   }
-  store_all(call, &beside);
+  store_all(call, &overlap);
 }
 
 // Pixels of a block from row |at| of its matrix on.

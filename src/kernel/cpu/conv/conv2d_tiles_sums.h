@@ -39,10 +39,11 @@ typedef struct tiles_sums {
 
 #define TILES_SHAPE(groups, panels) (2 * (groups) + (panels))
 
-// What is done beside each tile of K while the tiles multiply. The sums of a step leave the
-// accumulators one by one as those of the next step begin, and become results beside the step after
-// that: a tile that is stored waits for its products, and the next products for the tile.
-typedef struct tiles_beside {
+// What overlaps with the multiplications of each tile of K. The sums of a step leave the
+// accumulators one by one as those of the next step begin, and become results during the step after
+// that: a tile store waits for the last multiplication into its tile, and the next multiplication
+// for the store.
+typedef struct tiles_overlap {
   // Memory from |from| on that a later step reads is prefetched into L2 in kStreams streams of
   // |part| bytes each: lines |at| to |end| of the first stream are left.
   const char *from, *at, *end;
@@ -52,7 +53,7 @@ typedef struct tiles_beside {
   int row, rows;          // of |done|: the next one to store; how many at a time
   int idle;               // tiles of K since a tile was stored
   char state[kEpilogueBytes] __attribute__((aligned(64)));  // of |done|, by |prepare|
-} tiles_beside;
+} tiles_overlap;
 
 // What the steps of a call share.
 struct tiles_call {
@@ -65,7 +66,7 @@ struct tiles_call {
   // they are in the padding. Returns whether all numbers are finite.
   bool (*copy_dense)(const tiles_call* call, const char* row, int64_t w, int64_t count, char* to);
   // Sums of columns from |n| on: sums_of_step with the kernel's type.
-  void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_beside* beside,
+  void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_overlap* overlap,
               char* sums);
   // Makes the kernel's |state| for results in columns from |n| on.
   void (*prepare)(const tiles_call* call, int64_t n, void* state);
@@ -96,7 +97,7 @@ typedef enum tiles_type { TILES_BF16, TILES_U8S8, TILES_S8S8 } tiles_type;
       _tile_dpbssd(c, a, b);       \
   } while (0)
 
-CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
+CARNOT_INLINE void store_some(const tiles_call* call, tiles_overlap* b) {
   const tiles_sums* done = &b->done;
   if (!done->step || b->row >= done->step->count) return;
   const int end = done->step->count - b->row < b->rows ? done->step->count : b->row + b->rows;
@@ -106,7 +107,7 @@ CARNOT_INLINE void store_some(const tiles_call* call, tiles_beside* b) {
 
 // The hardware prefetcher follows each page on its own, and one page keeps too few lines in flight
 // to hide the latency of L3 and DRAM. So one line of each stream at a time.
-CARNOT_INLINE void fetch_some(tiles_beside* b) {
+CARNOT_INLINE void fetch_some(tiles_overlap* b) {
   for (b->due += b->lines; b->due >= kStreams && b->at < b->end; b->due -= kStreams, b->at += 64) {
     CARNOT_UNROLL
     for (int i = 0; i < kStreams; ++i) _mm_prefetch(b->at + i * b->part, _MM_HINT_T1);
@@ -114,7 +115,7 @@ CARNOT_INLINE void fetch_some(tiles_beside* b) {
 }
 
 // From now on |bytes| from |from| on are prefetched; what is left of them, if they already are.
-static void fetch_range(tiles_beside* b, const char* from, int64_t bytes) {
+static void fetch_range(tiles_overlap* b, const char* from, int64_t bytes) {
   const int64_t part = (bytes + kStreams * 64 - 1) / (kStreams * 64) * 64;
   if (b->from == from && b->part == part) return;
   b->from = b->at = from, b->end = from + part;
@@ -122,7 +123,7 @@ static void fetch_range(tiles_beside* b, const char* from, int64_t bytes) {
 }
 
 // Once per tile of K.
-CARNOT_INLINE void stay_awake(tiles_beside* b) {
+CARNOT_INLINE void stay_awake(tiles_overlap* b) {
   if (++b->idle < kAmxStoreInterval) return;
   AMX_KEEP_STORES_AWAKE(6);
   b->idle = 0;
@@ -146,19 +147,19 @@ static void store_tiles(tiles_sums* s) {
   s->shape = 0;
 }
 
-static void store_rest(const tiles_call* call, tiles_beside* b) {
+static void store_rest(const tiles_call* call, tiles_overlap* b) {
   while (b->done.step && b->row < b->done.step->count) store_some(call, b);
 }
 
 // Stores the rest of |done|, for the sums of the last step have left the accumulators.
-static void pass_on(const tiles_call* call, tiles_beside* b) {
+static void pass_on(const tiles_call* call, tiles_overlap* b) {
   store_rest(call, b);
   b->done = b->last, b->last = (tiles_sums){0};
   b->row = 0;
   if (b->done.step) call->prepare(call, b->done.n, b->state);
 }
 
-static void store_all(const tiles_call* call, tiles_beside* b) {
+static void store_all(const tiles_call* call, tiles_overlap* b) {
   store_tiles(&b->last);
   b->rows = kTileRows;
   pass_on(call, b);
@@ -185,31 +186,31 @@ static void store_all(const tiles_call* call, tiles_beside* b) {
 // Adds |depth| bytes of K from |a| bytes behind the pixels on.
 CARNOT_INLINE void accumulate(tiles_type type, bool streams, int groups, int panels,
                               const tiles_call* call, const tiles_step* s, int64_t a, const char* b,
-                              int64_t depth, tiles_beside* beside) {
+                              int64_t depth, tiles_overlap* overlap) {
   for (int64_t k = 0; k < depth; k += kTileBytes, b += kPanel * kTileBytes) {
     TILES_LOAD(streams, groups, panels, call, s, a + k, b);
     TILES_DOT(type, 0, 4, 6);
     if (panels > 1) TILES_DOT(type, 1, 4, 7);
     if (groups > 1) TILES_DOT(type, 2, 5, 6);
     if (groups > 1 && panels > 1) TILES_DOT(type, 3, 5, 7);
-    stay_awake(beside);
-    fetch_some(beside);
-    store_some(call, beside);
+    stay_awake(overlap);
+    fetch_some(overlap);
+    store_some(call, overlap);
   }
 }
 
 // The first tile of K: each accumulator is stored as the last step left it, and begins anew.
 CARNOT_INLINE void begin_sums(tiles_type type, bool streams, int groups, int panels,
                               const tiles_call* call, const tiles_step* s, const char* b,
-                              tiles_beside* beside) {
-#define TILES_BEGIN(t, g, p, a, b)                       \
-  do {                                                   \
-    if (stored) TILES_STORE(t, g, p, beside->last.sums); \
-    _tile_zero(t);                                       \
-    TILES_DOT(type, t, a, b);                            \
+                              tiles_overlap* overlap) {
+#define TILES_BEGIN(t, g, p, a, b)                        \
+  do {                                                    \
+    if (stored) TILES_STORE(t, g, p, overlap->last.sums); \
+    _tile_zero(t);                                        \
+    TILES_DOT(type, t, a, b);                             \
   } while (0)
-  if (beside->last.shape != TILES_SHAPE(groups, panels)) store_tiles(&beside->last);
-  const bool stored = beside->last.shape;
+  if (overlap->last.shape != TILES_SHAPE(groups, panels)) store_tiles(&overlap->last);
+  const bool stored = overlap->last.shape;
   AMX_BARRIER();
   TILES_LOAD(streams, groups, panels, call, s, call->offsets[0], b);
   TILES_BEGIN(0, 0, 0, 4, 6);
@@ -217,24 +218,24 @@ CARNOT_INLINE void begin_sums(tiles_type type, bool streams, int groups, int pan
   if (groups > 1) TILES_BEGIN(2, 1, 0, 5, 6);
   if (groups > 1 && panels > 1) TILES_BEGIN(3, 1, 1, 5, 7);
   AMX_BARRIER();
-  beside->idle = 0;
-  fetch_some(beside);
-  pass_on(call, beside);
+  overlap->idle = 0;
+  fetch_some(overlap);
+  pass_on(call, overlap);
 #undef TILES_BEGIN
 }
 
 // The sums of 32 pixels by 32 columns, which stay in the accumulators.
 CARNOT_INLINE void sums_of_shape(tiles_type type, bool streams, int groups, int panels,
                                  const tiles_call* call, const tiles_step* s, const char* b,
-                                 tiles_beside* beside) {
+                                 tiles_overlap* overlap) {
   const int64_t depth = call->layout.depth;
-  begin_sums(type, streams, groups, panels, call, s, b, beside);
+  begin_sums(type, streams, groups, panels, call, s, b, overlap);
   for (int64_t k = 0; k < depth; k += kChannelBlock) {
     const int64_t part = min_i64(kChannelBlock, depth - k);
     for (int64_t t = 0; t < call->layout.taps; ++t) {
       const int64_t begin = k + t == 0 ? kTileBytes : k;
       accumulate(type, streams, groups, panels, call, s, call->offsets[t] + begin,
-                 b + (t * depth + begin) * kPanel, k + part - begin, beside);
+                 b + (t * depth + begin) * kPanel, k + part - begin, overlap);
     }
   }
 }
@@ -251,10 +252,10 @@ static void copy_tap(const tiles_call* call, int64_t t, const char* a, int64_t s
 
 // The same sums where numbers that are not finite lie behind the channels of a tap.
 static void guarded_sums(tiles_type type, const tiles_call* call, const tiles_step* s, int64_t n,
-                         tiles_beside* beside, char* sums) {
+                         tiles_overlap* overlap, char* sums) {
   char tile[kGroupRows * kTileBytes] __attribute__((aligned(64)));
-  store_tiles(&beside->last);
-  pass_on(call, beside);
+  store_tiles(&overlap->last);
+  pass_on(call, overlap);
   for (int g = 0; g < s->groups; ++g) {
     for (int64_t panel = n; panel < min_i64(call->n1, n + kStepColumns); panel += kPanel) {
       const char* b = call->weights + panel / kPanel * call->panel;
@@ -275,28 +276,28 @@ static void guarded_sums(tiles_type type, const tiles_call* call, const tiles_st
 }
 
 CARNOT_INLINE void sums_as(tiles_type type, bool streams, const tiles_call* call,
-                           const tiles_step* s, int64_t n, int panels, tiles_beside* beside) {
+                           const tiles_step* s, int64_t n, int panels, tiles_overlap* overlap) {
   const char* b = call->weights + n / kPanel * call->panel;
   if (s->groups == 2 && panels == 2)
-    sums_of_shape(type, streams, 2, 2, call, s, b, beside);
+    sums_of_shape(type, streams, 2, 2, call, s, b, overlap);
   else if (s->groups == 2)
-    sums_of_shape(type, streams, 2, 1, call, s, b, beside);
+    sums_of_shape(type, streams, 2, 1, call, s, b, overlap);
   else if (panels == 2)
-    sums_of_shape(type, streams, 1, 2, call, s, b, beside);
+    sums_of_shape(type, streams, 1, 2, call, s, b, overlap);
   else
-    sums_of_shape(type, streams, 1, 1, call, s, b, beside);
+    sums_of_shape(type, streams, 1, 1, call, s, b, overlap);
 }
 
 CARNOT_INLINE void sums_of_step(tiles_type type, const tiles_call* call, const tiles_step* s,
-                                int64_t n, tiles_beside* beside, char* sums) {
+                                int64_t n, tiles_overlap* overlap, char* sums) {
   const int panels = call->n1 - n > kPanel ? 2 : 1;
   if (s->guarded)
-    guarded_sums(type, call, s, n, beside, sums);
+    guarded_sums(type, call, s, n, overlap, sums);
   else if (call->streams)
-    sums_as(type, true, call, s, n, panels, beside);
+    sums_as(type, true, call, s, n, panels, overlap);
   else
-    sums_as(type, false, call, s, n, panels, beside);
-  beside->last = (tiles_sums){s, n, sums, s->guarded ? 0 : TILES_SHAPE(s->groups, panels)};
+    sums_as(type, false, call, s, n, panels, overlap);
+  overlap->last = (tiles_sums){s, n, sums, s->guarded ? 0 : TILES_SHAPE(s->groups, panels)};
 }
 
 #endif  // CARNOT_KERNEL_CPU_CONV_CONV2D_TILES_SUMS_H_

@@ -1,4 +1,4 @@
-// Sums of shifted columns: what is left of a convolution whose filter columns were computed as
+// Sums of shifted columns: the last step of a convolution whose filter columns were computed as
 // channels of their own.
 //   dst[k,q] = activation(bias[k] + sum_{s < S} src[q + s * dilation, s * K + k])
 // |src| [Q + (S - 1) * dilation, S * K], rows |src_ld| floats apart  |dst| [K,Q], rows |dst_ld|
