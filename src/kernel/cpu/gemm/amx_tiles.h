@@ -55,12 +55,12 @@ typedef struct amx_config {
   uint8_t rows[16];
 } amx_config;
 
-// Tiles have 16 rows, but for sums (0 to 3) and rows of A (4 and 5) of a call of fewer |rows|.
+// Tiles have 16 rows, but for sums (0 to 3) and rows of A (4) of a call of fewer |rows|.
 static inline void amx_begin_rows(int64_t rows) {
   const uint8_t a = rows >= kAmxRows ? kAmxRows : rows > 0 ? (uint8_t)rows : 1;
   const amx_config config = {.palette = 1,
                              .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-                             .rows = {a, a, a, a, a, a, kAmxRows, kAmxRows}};
+                             .rows = {a, a, a, a, a, kAmxRows, kAmxRows, kAmxRows}};
   // The intrinsic names only the first bytes that it reads.
   __asm__ volatile("" ::"r"(&config) : "memory");
   _tile_loadconfig(&config);
