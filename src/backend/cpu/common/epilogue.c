@@ -352,10 +352,11 @@ void carnot_epilogue_plan_run_by_channel(const carnot_cpu_kernels* kernels,
   kernels->pointwise(&plan->program, in, &out, 0, channels, n1 - n0);
 }
 
-bool carnot_epilogue_plan_is_by_channel(const carnot_epilogue_plan* plan) {
+bool carnot_epilogue_plan_has_full_operand(const carnot_epilogue_plan* plan) {
+  bool full = plan->residual >= 0;
   for (int i = 0; i < plan->operand_count; i++)
-    if (plan->operands[i].shape == CARNOT_EPILOGUE_FULL) return false;
-  return plan->residual < 0;
+    full |= plan->operands[i].shape == CARNOT_EPILOGUE_FULL;
+  return full;
 }
 
 bool carnot_epilogue_plan_may_share(const carnot_epilogue_plan* plan, const carnot_step_view* step,

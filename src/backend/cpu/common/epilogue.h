@@ -62,12 +62,13 @@ void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_ep
                               const carnot_operand* inputs, void* data, int64_t ld, int64_t m0,
                               int64_t m1, int64_t n0, int64_t n1);
 // The same where channels [0, channels) are rows of |data|, float32, |ld| apart, and pixels [n0,
-// n1) its columns. No operand has the shape of the result.
+// n1) its columns. Not for plans with a full operand.
 void carnot_epilogue_plan_run_by_channel(const carnot_cpu_kernels* kernels,
                                          const carnot_epilogue_plan* plan,
                                          const carnot_operand* inputs, float* data, int64_t ld,
                                          int64_t channels, int64_t n0, int64_t n1);
-bool carnot_epilogue_plan_is_by_channel(const carnot_epilogue_plan* plan);
+// Whether an operand, or the residual, has the shape of the result.
+bool carnot_epilogue_plan_has_full_operand(const carnot_epilogue_plan* plan);
 
 // The kernels' activation, a carnot_kernel_activation; NONE: they do not apply it.
 int carnot_epilogue_kernel_activation(carnot_fused_activation kind);

@@ -105,7 +105,7 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
     if (why) return why;
     deep |= chain->stages[i].problem.tactic == config->deep;
     if (i + 1 == chain->count) break;
-    if (carnot_conv_stage_has_full_operand(&p.stages[i].epilogue_plan))
+    if (carnot_epilogue_plan_has_full_operand(&p.stages[i].epilogue_plan))
       return "an operand inside the chain varies with the pixel";
     const double count = inner_elements(&chain->stages[i]);
     most = count > most ? count : most;
@@ -186,7 +186,7 @@ static carnot_status* check_stage(const carnot_step_view* step, const carnot_con
   CARNOT_CHECK(stage->filters == p->stages[i + 1].channels, INVALID_MODEL,
                "%lld filters before %lld channels", (long long)stage->filters,
                (long long)p->stages[i + 1].channels);
-  CARNOT_CHECK(!carnot_conv_stage_has_full_operand(&stage->epilogue_plan), INVALID_MODEL,
+  CARNOT_CHECK(!carnot_epilogue_plan_has_full_operand(&stage->epilogue_plan), INVALID_MODEL,
                "an operand inside the chain varies with the pixel");
   return NULL;
 }

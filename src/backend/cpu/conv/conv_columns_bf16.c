@@ -78,9 +78,9 @@ static const char* check_params(const carnot_conv_params* p, char* reason, size_
   if (columns > kMostColumns ||
       2 * carnot_ceildiv(columns, 16) > shifts_of(p) * carnot_ceildiv(filters, 16))
     return carnot_because(reason, size, "%lld filters fill their tiles", (long long)filters);
-  return carnot_epilogue_plan_is_by_channel(&p->epilogue_plan)
-             ? NULL
-             : "an operand of the result's shape follows";
+  return carnot_epilogue_plan_has_full_operand(&p->epilogue_plan)
+             ? "an operand of the result's shape follows"
+             : NULL;
 }
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {

@@ -5,13 +5,6 @@
 
 // ---- build ----
 
-bool carnot_conv_stage_has_full_operand(const carnot_epilogue_plan* plan) {
-  bool full = plan->residual >= 0;
-  for (int i = 0; i < plan->operand_count; i++)
-    full |= plan->operands[i].shape == CARNOT_EPILOGUE_FULL;
-  return full;
-}
-
 // Floats that the bias of a stage takes.
 static int64_t bias_room(const carnot_conv_params* p) {
   return (int64_t)carnot_align_up((size_t)p->filters, 16);

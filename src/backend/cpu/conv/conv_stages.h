@@ -18,9 +18,6 @@ static inline bool carnot_conv_is_point(const carnot_conv_params* p) {
   return is;
 }
 
-// Operands of |plan| that vary with the pixel, which the last convolution alone takes.
-bool carnot_conv_stage_has_full_operand(const carnot_epilogue_plan* plan);
-
 // Each stage by the tactic of its problem; |params| [count] are plain data of the caller.
 carnot_status* carnot_conv_stages_prepare(carnot_conv_stage* const* stages, int count,
                                           carnot_conv_params* params,

@@ -43,7 +43,7 @@ static const char* reject_stage(carnot_problem* problem, carnot_conv_stage* stag
   why = carnot_conv_reject(&as_any, &p, reason, size);
   if (why) return why;
   if (!carnot_conv_is_point(&p)) return "a convolution that is not 1x1 of stride 1";
-  if (i != CARNOT_PROJECT && carnot_conv_stage_has_full_operand(&p.epilogue_plan))
+  if (i != CARNOT_PROJECT && carnot_epilogue_plan_has_full_operand(&p.epilogue_plan))
     return "the gate has another operand of its size";
   for (uint32_t k = 0; k < stage->problem.input_count; k++)
     if (stage->step_inputs[k] != CARNOT_PLAN_NONE)
@@ -110,7 +110,7 @@ static carnot_status* block_validate(const carnot_step_view* step) {
                                        tactic_of(step->tactic->config, i, stage->channels)));
     CARNOT_CHECK(carnot_conv_is_point(stage), INVALID_MODEL, "convolution %d is not 1x1", i);
     CARNOT_CHECK(
-        i == CARNOT_PROJECT || (!carnot_conv_stage_has_full_operand(&stage->epilogue_plan) &&
+        i == CARNOT_PROJECT || (!carnot_epilogue_plan_has_full_operand(&stage->epilogue_plan) &&
                                 stage->filters == p->stages[i + 1].channels),
         INVALID_MODEL,
         "convolution %d has another operand, or %lld filters before %lld "

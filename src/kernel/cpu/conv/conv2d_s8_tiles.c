@@ -23,10 +23,6 @@ static void sum(const tiles_call* call, const tiles_step* s, int64_t n, tiles_ov
     sums_of_step(TILES_U8S8, call, s, n, overlap, sums);
 }
 
-static void prepare(const tiles_call* call, int64_t n, void* state) {
-  (void)call, (void)n, (void)state;
-}
-
 static void store(const tiles_call* call, const void* state, const tiles_step* s, int64_t n,
                   int begin, int end, void* sums) {
   (void)state;
@@ -53,7 +49,6 @@ void CARNOT_KERNEL(conv2d_s8_tiles)(const carnot_conv2d_s8_tiles* p, int64_t m0,
                      .problem = p,
                      .copy_pixels = copy_pixels,
                      .sum = sum,
-                     .prepare = prepare,
                      .store = store,
                      .border = p->conv.border ? *(const uint8_t*)p->conv.border : 0,
                      .scratch = p->scratch,

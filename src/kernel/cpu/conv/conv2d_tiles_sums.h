@@ -68,7 +68,7 @@ struct tiles_call {
   // Sums of columns from |n| on: sums_of_step with the kernel's type.
   void (*sum)(const tiles_call* call, const tiles_step* s, int64_t n, tiles_overlap* overlap,
               char* sums);
-  // Makes the kernel's |state| for results in columns from |n| on.
+  // Optional. Makes the kernel's |state| for results in columns from |n| on.
   void (*prepare)(const tiles_call* call, int64_t n, void* state);
   // Stores rows [begin, end) of the |sums| [32][32] of columns from |n| on, which it may change.
   void (*store)(const tiles_call* call, const void* state, const tiles_step* s, int64_t n,
@@ -156,7 +156,7 @@ static void pass_on(const tiles_call* call, tiles_overlap* b) {
   store_rest(call, b);
   b->done = b->last, b->last = (tiles_sums){0};
   b->row = 0;
-  if (b->done.step) call->prepare(call, b->done.n, b->state);
+  if (b->done.step && call->prepare) call->prepare(call, b->done.n, b->state);
 }
 
 static void store_all(const tiles_call* call, tiles_overlap* b) {

@@ -98,27 +98,28 @@ CARNOT_INLINE void interleave(int m, int64_t n, const float* restrict src, int64
 #if V_LANES == 16
 // Three rows: each vector of the result takes lanes of two rows, then of the third.
 static void interleave_three(int64_t n, const float* src, int64_t src_ld, float* dst) {
-  // Of result number 16 v + i: row (16 v + i) % 3, element (16 v + i) / 3.
+  // Result number 16 v + i is element (16 v + i) / 3 of row (16 v + i) % 3: lanes of the first two
+  // rows, those of the second from 16 on, then lanes of the third where kLast says so.
+  static const int32_t kTwo[3][16] = {
+      {0, 16, 0, 1, 17, 1, 2, 18, 2, 3, 19, 3, 4, 20, 4, 5},
+      {21, 5, 6, 22, 6, 7, 23, 7, 8, 24, 8, 9, 25, 9, 10, 26},
+      {10, 11, 27, 11, 12, 28, 12, 13, 29, 13, 14, 30, 14, 15, 31, 15}};
+  static const int32_t kThree[3][16] = {
+      {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5},
+      {5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 10, 10},
+      {10, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15}};
+  static const __mmask16 kLast[3] = {0x4924, 0x2492, 0x9249};
   __m512i two[3], three[3];
-  __mmask16 last[3];
-  for (int v = 0; v < 3; ++v) {
-    int32_t index[16], third[16];
-    last[v] = 0;
-    for (int i = 0; i < 16; ++i) {
-      const int row = (16 * v + i) % 3;
-      third[i] = (16 * v + i) / 3;
-      index[i] = third[i] + (row == 1 ? 16 : 0);
-      if (row == 2) last[v] = (__mmask16)(last[v] | 1 << i);
-    }
-    two[v] = _mm512_loadu_si512(index), three[v] = _mm512_loadu_si512(third);
-  }
+  CARNOT_UNROLL
+  for (int v = 0; v < 3; ++v)
+    two[v] = _mm512_loadu_si512(kTwo[v]), three[v] = _mm512_loadu_si512(kThree[v]);
   int64_t j = 0;
   for (; j + 16 <= n; j += 16, dst += 48) {
     const vf32 a = v_load(src + j), b = v_load(src + src_ld + j), c = v_load(src + 2 * src_ld + j);
     CARNOT_UNROLL
     for (int v = 0; v < 3; ++v)
       v_store(dst + 16 * v, _mm512_mask_permutexvar_ps(_mm512_permutex2var_ps(a, two[v], b),
-                                                       last[v], three[v], c));
+                                                       kLast[v], three[v], c));
   }
   interleave(3, n - j, src + j, src_ld, dst);
 }

@@ -61,7 +61,7 @@ CARNOT_INLINE void pool_pixel_by(pool_types types, const pool_window* win, int64
 #if V_LANES == 16
 // ---- maxima of BF16 by their order as integers ----
 
-enum { kPairs = 2 * V_LANES };
+enum { kBf16Lanes = 2 * V_LANES };
 
 // x for x >= 0, else -|x| as two's complement; its own inverse. NaN lies beyond the infinities.
 CARNOT_INLINE __m512i order_of(__m512i x) {
@@ -81,8 +81,8 @@ CARNOT_INLINE void max_channels_bf16(const pool_window* win, int64_t ch, int vec
     const uint16_t* x = plane + r * win->row_stride;
     for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
       for (int v = 0; v < vectors; ++v) {
-        const __m512i xv = order_of(whole ? _mm512_loadu_si512(x + v * kPairs)
-                                          : _mm512_maskz_loadu_epi16(mask, x + v * kPairs));
+        const __m512i xv = order_of(whole ? _mm512_loadu_si512(x + v * kBf16Lanes)
+                                          : _mm512_maskz_loadu_epi16(mask, x + v * kBf16Lanes));
         top[v] = _mm512_max_epi16(top[v], xv), low[v] = _mm512_min_epi16(low[v], xv);
       }
     }
@@ -92,16 +92,17 @@ CARNOT_INLINE void max_channels_bf16(const pool_window* win, int64_t ch, int vec
     const __mmask32 negative_nan = _mm512_cmplt_epi16_mask(low[v], least);
     const __m512i y = _mm512_mask_set1_epi16(order_of(top[v]), negative_nan, 0x7fc0);
     if (whole)
-      _mm512_storeu_si512(dst + ch + v * kPairs, y);
+      _mm512_storeu_si512(dst + ch + v * kBf16Lanes, y);
     else
-      _mm512_mask_storeu_epi16(dst + ch + v * kPairs, mask, y);
+      _mm512_mask_storeu_epi16(dst + ch + v * kBf16Lanes, mask, y);
   }
 }
 
 CARNOT_INLINE void max_pixel_bf16(const pool_window* win, int64_t c, uint16_t* dst) {
   int64_t ch = 0;
-  for (; ch + 2 * kPairs <= c; ch += 2 * kPairs) max_channels_bf16(win, ch, 2, true, 0, dst);
-  for (; ch + kPairs <= c; ch += kPairs) max_channels_bf16(win, ch, 1, true, 0, dst);
+  for (; ch + 2 * kBf16Lanes <= c; ch += 2 * kBf16Lanes)
+    max_channels_bf16(win, ch, 2, true, 0, dst);
+  for (; ch + kBf16Lanes <= c; ch += kBf16Lanes) max_channels_bf16(win, ch, 1, true, 0, dst);
   if (ch < c) max_channels_bf16(win, ch, 1, false, (__mmask32)((UINT64_C(1) << (c - ch)) - 1), dst);
 }
 #endif
