@@ -21,6 +21,9 @@ static const problem kProblems[] = {
     {1, 33, 31, 32, 2, 17, 4, 3, 3, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
     {1, 19, 17, 800, 1, 20, 3, 3, 1, 11, 11, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
     {1, 9, 17, 300, 1, 20, 3, 3, 1, 20, 20, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 11, 32, 40, 1, 50, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
+    {2, 18, 31, 70, 1, 33, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
+    {1, 21, 65, 37, 1, 17, 5, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
 
 static carnot_conv2d_f32_fn* conv_fn(const carnot_cpu_kernels* kernels, weights_type type) {

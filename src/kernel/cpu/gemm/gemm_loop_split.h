@@ -14,31 +14,39 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
   const split_image* image = call->image;
   const int64_t slice = slice_bytes(image, call->rows);
   split_steps steps = {.count = part->s1 - part->s0};
+  const int64_t taps = image->conv->r * image->conv->s;
   for (int64_t i = 0; i < steps.count; ++i) {
-    const int64_t tap = (part->s0 + i) / call->steps_of_tap,
-                  at = (part->s0 + i) % call->steps_of_tap;
+    // Weights in parts lie slice by slice, those rounded to one part tap by tap.
+    const int64_t step = part->s0 + i;
+    const bool inside = image->parts > 1;
+    const int64_t tap = inside ? step % taps : step / call->steps_of_tap,
+                  at = inside ? step / taps : step % call->steps_of_tap;
+    const int64_t weights =
+        inside ? call->slice0 * taps + step : tap * call->slices_of_tap + call->slice0 + at;
     steps.a[i] =
         tap_offset(image, call->rows, tap / image->conv->s, tap % image->conv->s) + at * slice;
-    steps.b[i] = (tap * call->slices_of_tap + call->slice0 + at) * call->slice_weights;
+    steps.b[i] = weights * call->slice_weights;
   }
   return steps;
 }
 
-CARNOT_INLINE void split_tiles(int parts, const split_block_call* call, const split_steps* steps,
-                               int panels, const char* b, split_target to, float* tiles,
-                               split_overlap* side) {
-  const int64_t rows = call->m_end - call->m_begin, pitch = call->image->pitch;
+CARNOT_INLINE void split_tiles(int parts, bool streams, const split_block_call* call,
+                               const split_steps* steps, int panels, const char* b, split_target to,
+                               float* tiles, split_overlap* side) {
+  const int64_t rows = call->count, pitch = call->image->pitch;
   for (; to.m < rows; to.m += kRows, to.sums += kRows * call->sums_ld) {
     float* tile = tiles + (side->last.at == tiles ? kRows * kColumns : 0);
-    const char* a = call->pixels + (call->m_begin + to.m) * pitch;
+    split_pixels a = {.pitch = pitch};
+    for (int g = 0; g < 2; ++g)
+      a.group[g] = call->pixels + call->groups[to.m / kAmxRows + g] * pitch;
     if (rows - to.m > kAmxRows && panels > 1)
-      split_tile(parts, 2, 2, call, a, b, steps, &to, tile, side);
+      split_tile(parts, streams, 2, 2, call, &a, b, steps, &to, tile, side);
     else if (rows - to.m > kAmxRows)
-      split_tile(parts, 2, 1, call, a, b, steps, &to, tile, side);
+      split_tile(parts, streams, 2, 1, call, &a, b, steps, &to, tile, side);
     else if (panels > 1)
-      split_tile(parts, 1, 2, call, a, b, steps, &to, tile, side);
+      split_tile(parts, streams, 1, 2, call, &a, b, steps, &to, tile, side);
     else
-      split_tile(parts, 1, 1, call, a, b, steps, &to, tile, side);
+      split_tile(parts, streams, 1, 1, call, &a, b, steps, &to, tile, side);
   }
 }
 
@@ -53,20 +61,20 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
   call->steps_of_tap = (channels + kStepDepth - 1) / kStepDepth;
   call->steps = c->r * c->s * call->steps_of_tap;
   call->slice0 = c0 / kStepDepth;
-  const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows;
-  const int64_t most = parts == 1 ? kRoundedSteps : kPartSteps;
+  const int64_t first_weights = call->slice0 * (parts == 1 ? 1 : c->r * c->s) * call->slice_weights;
+  const int64_t tall = (call->count + kRows - 1) / kRows;
+  const int64_t k_parts = (call->steps + kPartSteps - 1) / kPartSteps;
   float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
   split_overlap side = {.row = 0};
   for (int64_t n = n0; n < n1; n += kColumns) {
     const int panels = n1 - n > TILE_PANEL ? 2 : 1;
     const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
-    for (k_part part = {0, 0}; part.s1 < call->steps;) {
-      part.s0 = part.s1, part.s1 = min_i64(part.s0 + most, call->steps);
+    for (int64_t i = 0; i < k_parts; ++i) {
+      const k_part part = {i * call->steps / k_parts, (i + 1) * call->steps / k_parts};
       const split_steps steps = steps_of(call, &part);
       side.panel = panels > 1 ? call->panel_bytes : 0;
-      side.ahead = part.s1 < call->steps
-                       ? b + steps.b[steps.count - 1] + call->slice_weights
-                       : b + 2 * call->panel_bytes + call->slice0 * call->slice_weights;
+      side.ahead = part.s1 < call->steps ? b + steps.b[steps.count - 1] + call->slice_weights
+                                         : b + 2 * call->panel_bytes + first_weights;
       const int64_t multiplications = parts * (parts + 1) / 2 * steps.count * tall;
       const bool fetches = part.s1 < call->steps || n + kColumns < n1;
       side.lines = fetches ? (steps.count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
@@ -78,29 +86,72 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
           .first = chunk == 0 && part.s0 == 0,
           .last = chunk == call->image->chunks - 1 && part.s1 == call->steps,
       };
-      split_tiles(parts, call, &steps, panels, b, to, tiles, &side);
+      // Weights that do not stay in L1 are loaded past it, so that pixels do.
+      if (steps.count * panels * call->slice_weights > kStayingBytes)
+        split_tiles(parts, /*streams=*/true, call, &steps, panels, b, to, tiles, &side);
+      else
+        split_tiles(parts, /*streams=*/false, call, &steps, panels, b, to, tiles, &side);
     }
   }
   finish_all(call, &side);
 }
 
-// Fills |outputs|; m_begin and m_end of |call| from outputs [begin, end) of the block.
-static void set_outputs(split_block_call* call, int64_t begin, int64_t end, int64_t* outputs) {
-  const carnot_conv2d_f32* c = call->image->conv;
-  const int64_t width = call->image->width, first = (call->n * c->p + call->p0) * c->q;
-  call->m_begin = begin / c->q * width + begin % c->q;
-  call->m_end = (end - 1) / c->q * width + (end - 1) % c->q + 1;
-  for (int64_t m = call->m_begin; m < call->m_end; ++m) {
-    const int64_t q = m % width;
-    outputs[m - call->m_begin] = q < c->q ? first + m / width * c->q + q : -1;
+// Outputs [begin, end) of a block in groups of 16 pixels that lie one behind the other.
+typedef struct split_groups {
+  int64_t count;
+  int64_t groups[kMostGroups], outputs[kMostGroups * kAmxRows];
+} split_groups;
+
+// Appends |count| pixels from |pixel| on, counted over |width|; output row 0 of the block is
+// |first| of dst.
+static void add_groups(split_groups* to, const split_image* image, int64_t first, int64_t pixel,
+                       int64_t count) {
+  const int64_t q = image->conv->q;
+  int64_t row = pixel / image->width, column = pixel % image->width;
+  for (int64_t i = 0; i < count; ++i, ++to->count) {
+    if (i % kAmxRows == 0) to->groups[to->count / kAmxRows] = pixel + i;
+    to->outputs[to->count] = column < q ? first + row * q + column : -1;
+    if (++column == image->width) column = 0, ++row;
   }
-  call->outputs = outputs;
+}
+
+// The end of the row of outputs that |m| is in.
+static int64_t row_end(const carnot_conv2d_f32* c, int64_t m, int64_t end) {
+  return min_i64(end, (m / c->q + 1) * c->q);
+}
+
+// Groups that begin anew with every row.
+static int64_t groups_by_row(const carnot_conv2d_f32* c, int64_t begin, int64_t end) {
+  int64_t groups = 0;
+  for (int64_t m = begin; m < end; m = row_end(c, m, end))
+    groups += (row_end(c, m, end) - m + kAmxRows - 1) / kAmxRows;
+  return groups;
+}
+
+// Groups continue over the pixels between rows, or begin anew with every row where they are fewer.
+static void set_groups(split_block_call* call, int64_t begin, int64_t end, split_groups* to) {
+  const split_image* image = call->image;
+  const carnot_conv2d_f32* c = image->conv;
+  const int64_t width = image->width, first = (call->n * c->p + call->p0) * c->q, last = end - 1,
+                pixel = begin / c->q * width + begin % c->q,
+                pixels = last / c->q * width + last % c->q + 1 - pixel;
+  const bool by_row =
+      width > kAmxRows && groups_by_row(c, begin, end) < (pixels + kAmxRows - 1) / kAmxRows;
+  to->count = 0;
+  if (!by_row) add_groups(to, image, first, pixel, pixels);
+  for (int64_t m = begin; by_row && m < end; m = row_end(c, m, end)) {
+    while (to->count % kAmxRows) to->outputs[to->count++] = -1;
+    add_groups(to, image, first, m / c->q * width + m % c->q, row_end(c, m, end) - m);
+  }
+  // A last tile of one group reads the pointer of a second.
+  to->groups[(to->count + kAmxRows - 1) / kAmxRows] = 0;
+  call->count = to->count, call->groups = to->groups, call->outputs = to->outputs;
 }
 
 // Unfinished sums of one chunk of channels are those of two panels; of several, as many as fit.
 static int64_t columns_of_block(const split_block_call* call, int64_t columns) {
   if (call->image->chunks == 1) return columns;
-  const int64_t tall = (call->m_end - call->m_begin + kRows - 1) / kRows * kRows;
+  const int64_t tall = (call->count + kRows - 1) / kRows * kRows;
   const int64_t most = min_i64(kMostColumns, kMostSums / tall / kColumns * kColumns);
   const int64_t blocks = (columns + most - 1) / most;
   return ((columns + blocks - 1) / blocks + kColumns - 1) / kColumns * kColumns;
@@ -111,7 +162,7 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
                               int64_t rows, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   char pixels[kImageBytes] __attribute__((aligned(64)));
   float sums[kMostSums] __attribute__((aligned(64)));
-  int64_t outputs[kMostOutputs];
+  split_groups groups;
   const carnot_conv2d_f32* c = image->conv;
   const carnot_epilogue_f32* e = &c->epilogue;
   const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0, first),
@@ -130,7 +181,7 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
                                         : -INFINITY,
                            .hi = clip ? e->b : INFINITY,
                            .sums = sums};
-  set_outputs(&call, begin - first, end - first, outputs);
+  set_groups(&call, begin - first, end - first, &groups);
   call.slice_weights = parts == 1 ? kTileBytes : CARNOT_SPLIT_SLICE_BYTES;
   call.panel_bytes = c->r * c->s * call.slices_of_tap * call.slice_weights;
   const carnot_split_range weights =

@@ -26,6 +26,12 @@ static bool residual_in_place(const gemm_macro_kernel_f32* p) {
   return p->epilogue->residual == p->dst;
 }
 
+// Elements of a column from its first weight to that of k0 under tap t0.
+static int64_t weight_offset(const gemm_macro_kernel_f32* p, const k_block* k) {
+  return p->tiles->taps_inside ? k->k0 * p->taps + k->t0 * p->tiles->depth_unit
+                               : k->t0 * packed_depth(p) + k->k0;
+}
+
 // Sums carried through dst would overwrite a residual that lies there: then K stays in one piece,
 // unless rows are converted to BF16: then the blocks are added to the residual.
 static k_block k_block_next(const gemm_macro_kernel_f32* p, int64_t t0, int64_t k0) {
@@ -110,7 +116,7 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     while (wide > 0 && (panels < 1 << wide || count > tiles->max_rows[wide])) --wide;
     tile.columns = min_i64(n1 - n, TILE_PANEL << wide);
     tile.b = (const char*)p->weights +
-             (n * k_all + (k->t0 * packed_depth(p) + k->k0) * TILE_PANEL) * tiles->weight_bytes;
+             (n * k_all + weight_offset(p, k) * TILE_PANEL) * tiles->weight_bytes;
     tile.c = p->dst + m * p->ld + n;
     tile.bias = last && e->bias ? e->bias + n : NULL;
     tile.residual = last && e->residual ? e->residual + m * e->residual_ld + n : NULL;
@@ -144,6 +150,7 @@ static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, 
       .taps = k->t1 - k->t0,
       .depth = k->k1 - k->k0,
       .b_panel = p->taps * packed_depth(p) * TILE_PANEL * tiles->weight_bytes,
+      .b_taps = p->taps,
       .ldc = p->ld,
       .residual_ld = p->epilogue->residual_ld,
       .carry = k->t0 > 0 || k->k0 > 0,

@@ -6,7 +6,7 @@
 #include "kernel/cpu/gemm/pack_split.h"
 
 #define TILE_TABLE  gemm_ukernels_split
-#define TILE_FORMAT .weight_bytes = 6, .depth_unit = 32
+#define TILE_FORMAT .weight_bytes = 6, .depth_unit = 32, .taps_inside = true
 #include "kernel/cpu/gemm/gemm_ukernel_body.h"
 
 enum { kSliceDepth = 32, kTileBytes = 16 * 64 };
@@ -25,13 +25,14 @@ CARNOT_INLINE vf32 whole_weights(const char* slice, int k, int at) {
 
 CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t,
                                           const tile_part* part, vf32* acc) {
-  const char* b = part->b;
   for (int64_t tap = part->t0; tap < part->t1; ++tap) {
     const float* a[TILE_MAX_ROWS];
     CARNOT_UNROLL
     for (int i = 0; i < row_count; ++i) a[i] = t->rows[tap * row_count + i];
     for (int64_t slice = part->k0; slice < part->k1; slice += kSliceDepth) {
       const int count = (int)min_i64(kSliceDepth, part->k1 - slice);
+      const char* b =
+          (const char*)t->b + (slice / kSliceDepth * t->b_taps + tap) * CARNOT_SPLIT_SLICE_BYTES;
       for (int k = 0; k < count; ++k) {
         vf32 bv[16];
         CARNOT_UNROLL
@@ -43,10 +44,9 @@ CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_u
           acc[x] = v_fma(v_set(a[x / width][slice + k]), bv[x % width], acc[x]);
         }
       }
-      b += CARNOT_SPLIT_SLICE_BYTES;
     }
   }
-  return b;
+  return part->b;
 }
 
 #if defined(__AMX_BF16__)

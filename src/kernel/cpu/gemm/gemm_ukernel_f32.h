@@ -24,6 +24,7 @@ typedef struct gemm_ukernel_f32 {
   int64_t part_taps, part_depth;  // all taps of one part, or one tap
   const void* b;                  // first panel, at the first k
   int64_t b_panel;                // bytes from one panel to the next
+  int64_t b_taps;                 // of a panel, where |taps_inside|
   float* c;
   int64_t ldc, columns;  // columns: how many of the tile's exist
   // Added when the sum is complete, or NULL. A chain that starts from the bias is rounded at the
@@ -48,7 +49,8 @@ typedef void (*gemm_convert_a_fn)(const void* const* rows, int count, int64_t ta
 // for 1 <= rows <= max_rows[p]; max_rows is 0 where a level has no tile of that width.
 typedef struct gemm_ukernels_f32 {
   int weight_bytes;
-  int depth_unit;  // a tap's depth is packed as a multiple of it: 1 (k1n16) or 2 (k2n16)
+  int depth_unit;    // a tap's depth is packed as a multiple of it: 1 (k1n16) or 2 (k2n16)
+  bool taps_inside;  // |depth_unit| elements of every tap, then the next ones; else tap by tap
   gemm_convert_a_fn convert_a;  // tiles take bf16 rows of one tap that it makes; NULL: float32 rows
   // Around the tiles of a call of |rows| rows, on its thread; NULL: nothing.
   void (*begin)(int64_t rows);

@@ -9,14 +9,14 @@
 #include "kernel/cpu/gemm/split_image.h"
 
 enum {
-  kPartSteps = 4,      // of three or two parts
-  kRoundedSteps = 16,  // of numbers rounded to one part
+  kPartSteps = 12,
   kRows = 2 * kAmxRows,
   kColumns = 2 * TILE_PANEL,
   kMostColumns = CARNOT_SPLIT_MOST_COLUMNS,  // of a block
   kMostSums = 48 << 10,                      // floats
   kStreams = 4,                              // of software prefetches, of a panel of weights
   kAddedRows = 4,                            // of a tile that are added at a time
+  kStayingBytes = 16 << 10,                  // of weights that stay in L1 beside pixels and sums
 };
 
 // Steps [s0, s1) of a chunk of channels.
@@ -27,12 +27,13 @@ typedef struct k_part {
 typedef struct split_block_call {
   const split_image* image;
   int64_t n, p0, rows;     // image, first output row, output rows
-  int64_t m_begin, m_end;  // outputs of the block that are wanted, counted over |width|
+  int64_t count;           // outputs of all groups; those of the last one end here
+  const int64_t* groups;   // of 16 outputs: pixels from the first of the block to the group's first
+  const int64_t* outputs;  // 16 of each group: the row of dst, or -1
   const char* pixels;
   int64_t steps, steps_of_tap;         // of the chunk
   int64_t slice0, slices_of_tap;       // the first slice of the chunk; slices of a tap in all
   int64_t slice_weights, panel_bytes;  // bytes of weights
-  const int64_t* outputs;              // of m_begin and on: the row of dst, or -1
   int64_t n_end;                       // columns of the call
   float lo, hi;                        // bounds of results
   float* sums;  // unfinished ones; of two panels alone where there is one chunk
@@ -42,12 +43,18 @@ typedef struct split_block_call {
 // Where the tiles of a tile row are, step by step.
 typedef struct split_steps {
   int64_t count;
-  int64_t a[kRoundedSteps], b[kRoundedSteps];  // bytes from the first row, and from the first panel
+  int64_t a[kPartSteps], b[kPartSteps];  // bytes from the first row, and from the first panel
 } split_steps;
+
+// The rows of A of a tile: the first pixels of its groups, and bytes from one pixel to the next.
+typedef struct split_pixels {
+  const char* group[2];
+  int64_t pitch;
+} split_pixels;
 
 // Where a tile of one part of K goes.
 typedef struct split_target {
-  int64_t m, n;      // its first output, counted from m_begin, and its first column
+  int64_t m, n;      // its first output, counted over groups, and its first column
   float* sums;       // of the parts before and of this one
   bool first, last;  // nothing is in |sums| yet; the result goes to dst
 } split_target;
@@ -77,14 +84,22 @@ typedef struct split_overlap {
 // ---- tiles ----
 
 // Accumulators 0 to 3, rows of A in 4 and 5, columns of B in 6 and 7.
-CARNOT_INLINE void load_a(int groups, const char* a, int64_t pitch) {
-  _tile_loadd(4, a, pitch);
-  if (groups > 1) _tile_loadd(5, a + kAmxRows * pitch, pitch);
+CARNOT_INLINE void load_a(int groups, const split_pixels* a, int64_t at) {
+  _tile_loadd(4, a->group[0] + at, a->pitch);
+  if (groups > 1) _tile_loadd(5, a->group[1] + at, a->pitch);
 }
 
-CARNOT_INLINE void load_b(int panels, const char* b, int64_t panel) {
-  _tile_loadd(6, b, kAmxRowBytes);
-  if (panels > 1) _tile_loadd(7, b + panel, kAmxRowBytes);
+#define SPLIT_LOAD_B(streams, t, from)           \
+  do {                                           \
+    if (streams)                                 \
+      _tile_stream_loadd(t, from, kAmxRowBytes); \
+    else                                         \
+      _tile_loadd(t, from, kAmxRowBytes);        \
+  } while (0)
+
+CARNOT_INLINE void load_b(bool streams, int panels, const char* b, int64_t panel) {
+  SPLIT_LOAD_B(streams, 6, b);
+  if (panels > 1) SPLIT_LOAD_B(streams, 7, b + panel);
 }
 
 CARNOT_INLINE void multiply(int groups, int panels) {
@@ -95,22 +110,23 @@ CARNOT_INLINE void multiply(int groups, int panels) {
 }
 
 // The same, and loads the next A, or B, tiles as soon as the current ones have been read.
-CARNOT_INLINE void multiply_then_a(int groups, int panels, const char* a, int64_t pitch) {
+CARNOT_INLINE void multiply_then_a(int groups, int panels, const split_pixels* a, int64_t at) {
   _tile_dpbf16ps(0, 4, 6);
   if (panels > 1) _tile_dpbf16ps(1, 4, 7);
-  _tile_loadd(4, a, pitch);
+  _tile_loadd(4, a->group[0] + at, a->pitch);
   if (groups > 1) _tile_dpbf16ps(2, 5, 6);
   if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
-  if (groups > 1) _tile_loadd(5, a + kAmxRows * pitch, pitch);
+  if (groups > 1) _tile_loadd(5, a->group[1] + at, a->pitch);
 }
 
-CARNOT_INLINE void multiply_then_b(int groups, int panels, const char* b, int64_t panel) {
+CARNOT_INLINE void multiply_then_b(bool streams, int groups, int panels, const char* b,
+                                   int64_t panel) {
   _tile_dpbf16ps(0, 4, 6);
   if (groups > 1) _tile_dpbf16ps(2, 5, 6);
-  _tile_loadd(6, b, kAmxRowBytes);
+  SPLIT_LOAD_B(streams, 6, b);
   if (panels > 1) _tile_dpbf16ps(1, 4, 7);
   if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
-  if (panels > 1) _tile_loadd(7, b + panel, kAmxRowBytes);
+  if (panels > 1) SPLIT_LOAD_B(streams, 7, b + panel);
 }
 
 // ---- what overlaps with multiplications ----
@@ -176,7 +192,7 @@ CARNOT_INLINE void finish_as(bool whole, bool adds, const split_block_call* call
 static void finish_rows(const split_block_call* call, split_overlap* b) {
   enum { kFinishedRows = 2 * kAddedRows };
   const split_sums* s = &b->done;
-  const int rows = (int)min_i64(s->groups * kAmxRows, call->m_end - call->m_begin - s->to.m);
+  const int rows = (int)min_i64(s->groups * kAmxRows, call->count - s->to.m);
   const int end = rows - b->row < kFinishedRows ? rows : b->row + kFinishedRows;
   const bool whole = call->n_end - s->to.n >= kColumns, adds = call->image->conv->epilogue.residual;
   if (whole && adds) finish_as(true, true, call, s, b->row, end);
@@ -271,32 +287,32 @@ CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* ca
 }
 
 // Multiplies parts i and j with i + j < |parts|, in an order in which one operand changes.
-CARNOT_INLINE void split_step(int parts, int groups, int panels, bool begins,
-                              const split_block_call* call, const char* a, const char* b,
-                              split_overlap* side) {
-  const int64_t pitch = call->image->pitch, panel = call->panel_bytes;
-  load_a(groups, a, pitch);
-  load_b(panels, b + (parts - 1) * kTileBytes, panel);
+CARNOT_INLINE void split_step(int parts, bool streams, int groups, int panels, bool begins,
+                              const split_block_call* call, const split_pixels* a, int64_t at,
+                              const char* b, split_overlap* side) {
+  const int64_t panel = call->panel_bytes;
+  load_a(groups, a, at);
+  load_b(streams, panels, b + (parts - 1) * kTileBytes, panel);
   const char* next_b = b + (parts - 2) * kTileBytes;
   if (begins) {
     begin_tile(groups, panels, call, side);
-    if (parts > 1) load_b(panels, next_b, panel);
+    if (parts > 1) load_b(streams, panels, next_b, panel);
   } else if (parts > 1) {
-    multiply_then_b(groups, panels, next_b, panel);
+    multiply_then_b(streams, groups, panels, next_b, panel);
     overlap(call, side);
   } else {
     multiply(groups, panels);
     overlap(call, side);
   }
   if (parts == 1) return;
-  multiply_then_a(groups, panels, a + kAmxRowBytes, pitch);
+  multiply_then_a(groups, panels, a, at + kAmxRowBytes);
   overlap(call, side);
   if (parts > 2) {
-    multiply_then_b(groups, panels, b, panel);
+    multiply_then_b(streams, groups, panels, b, panel);
     overlap(call, side);
-    multiply_then_a(groups, panels, a + 2 * kAmxRowBytes, pitch);
+    multiply_then_a(groups, panels, a, at + 2 * kAmxRowBytes);
     overlap(call, side);
-    multiply_then_a(groups, panels, a, pitch);
+    multiply_then_a(groups, panels, a, at);
     overlap(call, side);
   }
   multiply(groups, panels);
@@ -304,19 +320,21 @@ CARNOT_INLINE void split_step(int parts, int groups, int panels, bool begins,
 }
 
 // The sums of a tile, which stay in the accumulators; |tile| is where they go from there.
-CARNOT_INLINE void split_tile(int parts, int groups, int panels, const split_block_call* call,
-                              const char* a, const char* b, const split_steps* steps,
-                              const split_target* to, float* tile, split_overlap* side) {
+CARNOT_INLINE void split_tile(int parts, bool streams, int groups, int panels,
+                              const split_block_call* call, const split_pixels* a, const char* b,
+                              const split_steps* steps, const split_target* to, float* tile,
+                              split_overlap* side) {
   // Accumulators stored straight to |sums| would overwrite what |done| still adds.
   if (is_direct(&side->last.to)) finish_rest(call, side);
   if (side->last.groups && (side->last.groups != groups || side->last.panels != panels)) {
     store_last(side);
     pass_on(call, side);
   }
-  split_step(parts, groups, panels, /*begins=*/true, call, a + steps->a[0], b + steps->b[0], side);
+  split_step(parts, streams, groups, panels, /*begins=*/true, call, a, steps->a[0], b + steps->b[0],
+             side);
   for (int64_t s = 1; s < steps->count; ++s)
-    split_step(parts, groups, panels, /*begins=*/false, call, a + steps->a[s], b + steps->b[s],
-               side);
+    split_step(parts, streams, groups, panels, /*begins=*/false, call, a, steps->a[s],
+               b + steps->b[s], side);
   const bool direct = is_direct(to);
   side->last = (split_sums){*to, direct ? to->sums : tile, direct ? call->sums_ld : kColumns,
                             groups, panels};

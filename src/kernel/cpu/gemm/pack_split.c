@@ -44,13 +44,15 @@ static void pack_slice(int64_t count, const float* rows, uint16_t* packed,
 
 void carnot_pack_k32n16_bf16x3(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
                                void* packed) {
-  const int64_t runs = (n + kPanel - 1) / kPanel * taps;
+  const int64_t panels = (n + kPanel - 1) / kPanel;
   carnot_split_range range = {INFINITY, 0};
   uint16_t* to = packed;
-  for (int64_t i = 0; i < runs; ++i) {
-    for (int64_t k = 0; k < depth; k += kSlice, to += CARNOT_SPLIT_SLICE_BYTES / 2) {
-      pack_slice(depth - k < kSlice ? depth - k : kSlice, k1n16 + (i * depth + k) * kPanel, to,
-                 &range);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    for (int64_t k = 0; k < depth; k += kSlice) {
+      for (int64_t t = 0; t < taps; ++t, to += CARNOT_SPLIT_SLICE_BYTES / 2) {
+        pack_slice(depth - k < kSlice ? depth - k : kSlice,
+                   k1n16 + ((panel * taps + t) * depth + k) * kPanel, to, &range);
+      }
     }
   }
   if (isinf(range.least)) range.least = 1;

@@ -1,9 +1,10 @@
 // Packing format k32n16 bf16x3 of float32 weights in three bfloat16 parts, x = x0 + x1 + x2
 // exactly, each part the nearest to what those before it leave; numbers below 2^-110 that are not
 // zero lose what is below 2^-133. Made from k1n16 f32 (pack_f32.h). Portable C. A panel of 16
-// columns holds the taps one after another, each in slices of 32 k, the last one filled up with
-// zeros. A slice is three tiles, one of each part; row i of a tile holds, column by column, k = i
-// and k = i + 16. Behind the panels: carnot_split_range of all weights, 64 bytes.
+// columns holds slices of 32 k, the last one filled up with zeros, one after another, each of all
+// taps: taps beside each other multiply the same pixels. A slice of a tap is three tiles, one of
+// each part; row i of a tile holds, column by column, k = i and k = i + 16. Behind the panels:
+// carnot_split_range of all weights, 64 bytes.
 #ifndef CARNOT_KERNEL_CPU_GEMM_PACK_SPLIT_H_
 #define CARNOT_KERNEL_CPU_GEMM_PACK_SPLIT_H_
 

@@ -20,9 +20,10 @@
 enum {
   kStepDepth = 32,                             // channels of a slice: K of a step
   kMostChannels = CARNOT_SPLIT_MOST_CHANNELS,  // of a chunk
-  kWantedOutputs = 128,                    // of a block, so that weights are split for enough rows
-  kMostOutputs = 1024,                     // of a block
-  kImageBytes = CARNOT_SPLIT_BLOCK_BYTES,  // of a block: with weights and sums it stays in L2
+  kWantedOutputs = 128,  // of a block, so that weights are split for enough rows
+  kMostOutputs = 1024,   // of a block
+  kMostGroups = kMostOutputs / kAmxRows + 1,  // one more than are used
+  kImageBytes = CARNOT_SPLIT_BLOCK_BYTES,     // of a block: with weights and sums it stays in L2
 };
 
 typedef struct split_image {
