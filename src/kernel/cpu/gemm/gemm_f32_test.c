@@ -30,6 +30,8 @@ static const problem kProblems[] = {
     {33, 64, 96, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false},
     {128, 40, 777, 1, CARNOT_KERNEL_ACTIVATION_RELU, false, true, true},
     {170, 270, 500, 0, CARNOT_KERNEL_ACTIVATION_TANH, true, true, false},
+    {170, 70, 500, 3, CARNOT_KERNEL_ACTIVATION_RELU, true, true, true},
+    {1100, 33, 40, 0, CARNOT_KERNEL_ACTIVATION_SILU, false, true, false},
 };
 
 typedef struct operands {
@@ -253,12 +255,14 @@ static void check_extremes(const carnot_cpu_kernels* kernels) {
   static const float scales[][2] = {{0x1p-100f, 0x1p60f}, {0x1p60f, 0x1p-80f}, {0x1p-70f, 0x1p-70f},
                                     {0x1p-140f, 1},       {0x1p100f, 0x1p27f}, {0x1p-60f, 0x1p-30f},
                                     {0x1p63f, 0x1p63f},   {0x1p64f, 0x1p64f}};
-  const problem p = {35, 40, 70, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false};
-  for (size_t i = 0; i < sizeof scales / sizeof *scales; ++i) {
+  const problem p = {105, 40, 70, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false};
+  for (size_t i = 0; i < 2 * (sizeof scales / sizeof *scales); ++i) {
+    const float* scale = scales[i / 2];
+    const int64_t begin = i % 2 ? 40 : 0, end = i % 2 ? 41 : p.m;  // rows that are scaled
     operands o;
     operands_init(&p, kernels, WEIGHTS_SPLIT, &o);
-    for (int64_t k = 0; k < p.m * o.lda; ++k) o.a[k] *= scales[i][0];
-    for (int64_t k = 0; k < p.k * p.n; ++k) o.b[k] *= scales[i][1];
+    for (int64_t k = begin * o.lda; k < end * o.lda; ++k) o.a[k] *= scale[0];
+    for (int64_t k = 0; k < p.k * p.n; ++k) o.b[k] *= scale[1];
     buffer_free(o.packed);
     float* k1n16 = buffer(carnot_packed_k1n16_count(p.k, p.n), 0);
     carnot_pack_k1n16_f32(p.k, p.n, o.b, p.n, 1, k1n16);

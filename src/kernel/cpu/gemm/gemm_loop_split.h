@@ -65,7 +65,7 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
   const int64_t tall = (call->count + kRows - 1) / kRows;
   const int64_t k_parts = (call->steps + kPartSteps - 1) / kPartSteps;
   float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
-  split_overlap side = {.row = 0};
+  split_overlap side = {.rows = {.turns = 1}};
   for (int64_t n = n0; n < n1; n += kColumns) {
     const int panels = n1 - n > TILE_PANEL ? 2 : 1;
     const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
@@ -157,6 +157,20 @@ static int64_t columns_of_block(const split_block_call* call, int64_t columns) {
   return ((columns + blocks - 1) / blocks + kColumns - 1) / kColumns * kColumns;
 }
 
+// Whether the bounds of results are all of an activation.
+static bool in_bounds(carnot_kernel_activation activation) {
+  return activation == CARNOT_KERNEL_ACTIVATION_NONE ||
+         activation == CARNOT_KERNEL_ACTIVATION_RELU || activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+}
+
+static void set_bounds(split_block_call* call) {
+  const carnot_epilogue_f32* e = &call->image->conv->epilogue;
+  const bool relu = e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
+             clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  call->lo = relu ? 0 : clip ? e->a : -INFINITY;
+  call->hi = clip ? e->b : INFINITY;
+}
+
 // Output rows p0 .. p0 + rows - 1 of image n, of which outputs [m0, m1) of all are wanted.
 CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, int64_t p0,
                               int64_t rows, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
@@ -167,8 +181,6 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
   const carnot_epilogue_f32* e = &c->epilogue;
   const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0, first),
                 end = min_i64(m1, first + rows * c->q);
-  const bool relu = e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
-             clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   split_block_call call = {.image = image,
                            .n = n,
                            .p0 = p0,
@@ -176,11 +188,8 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
                            .pixels = pixels,
                            .slices_of_tap = (c->c + kStepDepth - 1) / kStepDepth,
                            .n_end = n1,
-                           .lo = relu   ? 0
-                                 : clip ? e->a
-                                        : -INFINITY,
-                           .hi = clip ? e->b : INFINITY,
                            .sums = sums};
+  set_bounds(&call);
   set_groups(&call, begin - first, end - first, &groups);
   call.slice_weights = parts == 1 ? kTileBytes : CARNOT_SPLIT_SLICE_BYTES;
   call.panel_bytes = c->r * c->s * call.slices_of_tap * call.slice_weights;
@@ -200,7 +209,7 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
     }
     if (!exact) {
       multiply_add(c, begin, end, at, to);
-    } else if (e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !relu && !clip) {
+    } else if (!in_bounds(e->activation)) {
       CARNOT_KERNEL(activate_f32)
       (e->activation, e->a, e->b, c->dst + begin * c->ld + at, c->ld, end - begin, to - at);
     }

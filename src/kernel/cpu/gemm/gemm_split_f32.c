@@ -57,6 +57,7 @@ static void multiply_add(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int
 }
 
 #include "kernel/cpu/gemm/gemm_loop_split.h"
+#include "kernel/cpu/gemm/gemm_loop_split_rows.h"
 
 static void conv2d_whole_rows(const carnot_conv2d_f32* p, int parts, int64_t m0, int64_t m1,
                               int64_t n0, int64_t n1) {
@@ -113,6 +114,7 @@ static void gemm(const carnot_gemm_f32* p, int parts, int64_t m0, int64_t m1, in
                                   .dst = p->c,
                                   .ld = p->ldc,
                                   .epilogue = p->epilogue};
+  if (split_matrix(&conv, parts, m0, m1, n0, n1)) return;
   conv2d(&conv, parts, m0, m1, n0, n1);
 }
 

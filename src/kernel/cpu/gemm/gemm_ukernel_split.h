@@ -67,6 +67,18 @@ typedef struct split_sums {
   int groups, panels;  // 0: there is none
 } split_sums;
 
+// Rows of a matrix that are split while the tiles of the rows before them are multiplied.
+typedef struct split_rows_ahead {
+  const float* src;   // the next row
+  int64_t ld, depth;  // floats
+  int64_t rows, k;    // rows that are left; of the next one, where its next slice begins
+  char *row, *to;     // where its first slice and its next slice go
+  int64_t slice;      // bytes
+  int64_t step, due;  // slices of all that are due at a time, and those not split in time
+  int64_t turns;      // |step| counts shares of so many
+  split_range range;  // of all rows
+} split_rows_ahead;
+
 // What overlaps with the multiplications of a tile. Weights of the next tiles are prefetched into
 // L2 in 2 * kStreams streams, kStreams of each panel. The accumulators of a tile are stored one by
 // one as the next tile starts, and its rows are added or finished while that tile is multiplied: a
@@ -79,6 +91,7 @@ typedef struct split_overlap {
   split_sums last, done;  // of the tile before, and of that before it
   int row;                // of |done|: the next one to finish
   int idle;               // multiplications of tiles since a tile was stored
+  split_rows_ahead rows;
 } split_overlap;
 
 // ---- tiles ----
@@ -222,13 +235,54 @@ static void finish_rest(const split_block_call* call, split_overlap* b) {
   while (b->done.groups) finish_some(call, b);
 }
 
-CARNOT_INLINE void overlap(const split_block_call* call, split_overlap* b) {
+CARNOT_INLINE void split_slices(int parts, split_rows_ahead* s) {
+  const float* src = s->src + s->k;
+  char* to = s->to;
+  split_range range = s->range;
+  int64_t left = s->depth - s->k, due = s->due;
+  const int64_t turns = s->turns, slice = s->slice;
+  for (; due >= turns && s->rows > 0; due -= turns) {
+    const bool whole = left >= kStepDepth;
+    const __m512 low = whole ? v_load(src) : v_load_upto(src, left);
+    const __m512 high = whole       ? v_load(src + 16)
+                        : left > 16 ? v_load_upto(src + 16, left - 16)
+                                    : v_zero();
+    __m512i pairs[3];
+    split_range_add(&range, low), split_range_add(&range, high);
+    split_pairs(parts, low, high, pairs);
+    CARNOT_UNROLL
+    for (int i = 0; i < parts; ++i) _mm512_store_si512(to + i * kAmxRowBytes, pairs[i]);
+    src += kStepDepth, left -= kStepDepth, to += slice;
+    if (left > 0) continue;
+    --s->rows;
+    src = s->src += s->ld, left = s->depth;
+    to = s->row += parts * kAmxRowBytes;
+  }
+  s->k = s->depth - left, s->to = to, s->range = range;
+  s->due = due;
+  if (!s->rows) s->step = s->due = 0;
+}
+
+static void split_slices_of_3(split_rows_ahead* s) { split_slices(3, s); }
+static void split_slices_of_2(split_rows_ahead* s) { split_slices(2, s); }
+
+CARNOT_INLINE void split_ahead(int parts, split_rows_ahead* s) {
+  s->due += s->step;
+  if (parts == 1 || s->due < s->turns) return;
+  if (parts == 3)
+    split_slices_of_3(s);
+  else
+    split_slices_of_2(s);
+}
+
+CARNOT_INLINE void overlap(int parts, const split_block_call* call, split_overlap* b) {
   if (++b->idle >= kAmxStoreInterval) {
     AMX_KEEP_STORES_AWAKE(6);
     b->idle = 0;
   }
   fetch_ahead(b);
   finish_some(call, b);
+  split_ahead(parts, &b->rows);
 }
 
 // What is first and not last lies where the next parts are added.
@@ -299,24 +353,24 @@ CARNOT_INLINE void split_step(int parts, bool streams, int groups, int panels, b
     if (parts > 1) load_b(streams, panels, next_b, panel);
   } else if (parts > 1) {
     multiply_then_b(streams, groups, panels, next_b, panel);
-    overlap(call, side);
+    overlap(parts, call, side);
   } else {
     multiply(groups, panels);
-    overlap(call, side);
+    overlap(parts, call, side);
   }
   if (parts == 1) return;
   multiply_then_a(groups, panels, a, at + kAmxRowBytes);
-  overlap(call, side);
+  overlap(parts, call, side);
   if (parts > 2) {
     multiply_then_b(streams, groups, panels, b, panel);
-    overlap(call, side);
+    overlap(parts, call, side);
     multiply_then_a(groups, panels, a, at + 2 * kAmxRowBytes);
-    overlap(call, side);
+    overlap(parts, call, side);
     multiply_then_a(groups, panels, a, at);
-    overlap(call, side);
+    overlap(parts, call, side);
   }
   multiply(groups, panels);
-  overlap(call, side);
+  overlap(parts, call, side);
 }
 
 // The sums of a tile, which stay in the accumulators; |tile| is where they go from there.

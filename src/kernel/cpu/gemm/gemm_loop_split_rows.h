@@ -1,0 +1,167 @@
+// The loop of GEMM by products of bfloat16 parts over weights that stay in L2. Included by
+// gemm_split_f32.c only.
+//
+// A tile of rows is multiplied by all columns while the next one is split into the other of two
+// buffers: where columns are few, splitting takes as long as multiplying.
+#ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_SPLIT_ROWS_H_
+#define CARNOT_KERNEL_CPU_GEMM_GEMM_LOOP_SPLIT_ROWS_H_
+
+#if defined(__AMX_BF16__)
+
+#include "kernel/cpu/gemm/gemm_loop_split.h"
+
+enum {
+  kMostParts = (kMostChannels / kStepDepth + kPartSteps - 1) / kPartSteps,
+  kMostSlices = kMostChannels / kStepDepth,
+  kRowsBytes = kMostSlices * kRows * 3 * kAmxRowBytes,  // of a tile of rows
+  kL2WeightBytes = 768 << 10,
+};
+
+// Of a call: the steps of each part of K, from the first slice of a tile of rows and of a panel.
+typedef struct split_matrix_steps {
+  int64_t slices, parts;
+  split_steps of_part[kMostParts];
+} split_matrix_steps;
+
+static void set_matrix_steps(int64_t slices, int64_t slice_bytes, int64_t slice_weights,
+                             split_matrix_steps* to) {
+  to->slices = slices;
+  to->parts = (slices + kPartSteps - 1) / kPartSteps;
+  for (int64_t i = 0; i < to->parts; ++i) {
+    split_steps* steps = &to->of_part[i];
+    const int64_t s0 = i * slices / to->parts, s1 = (i + 1) * slices / to->parts;
+    steps->count = s1 - s0;
+    for (int64_t s = s0; s < s1; ++s)
+      steps->a[s - s0] = s * slice_bytes, steps->b[s - s0] = s * slice_weights;
+  }
+}
+
+// From now on |count| rows from |src| on are split into |to|, evenly over |turns| multiplications.
+static void split_rows_next(split_rows_ahead* ahead, const float* src, int64_t count, char* to,
+                            int64_t turns) {
+  const int64_t slices = (ahead->depth + kStepDepth - 1) / kStepDepth;
+  ahead->src = src, ahead->rows = count, ahead->k = 0;
+  ahead->row = ahead->to = to;
+  ahead->step = count * slices, ahead->due = 0, ahead->turns = turns;
+  ahead->range = split_range_none();
+}
+
+CARNOT_INLINE void split_rest(int parts, split_rows_ahead* ahead) {
+  ahead->turns = 1;
+  split_ahead(parts, ahead);
+}
+
+// Prefetches the weights behind part |i| of columns |n|, which the next tile reads.
+static void fetch_matrix(const split_block_call* call, const split_matrix_steps* steps, int64_t i,
+                         int64_t n, int64_t n1, const char* b, split_overlap* side) {
+  const int64_t count = steps->of_part[i].count;
+  const bool more = i + 1 < steps->parts || n + kColumns < n1;
+  side->panel = n1 - n > TILE_PANEL ? call->panel_bytes : 0;
+  side->ahead = i + 1 < steps->parts ? b + steps->of_part[i + 1].b[0] : b + 2 * call->panel_bytes;
+  side->lines = more ? (count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
+  side->part = side->lines * 64, side->due = 0;
+  side->step = (side->lines * 2 * kStreams + 6 * count - 1) / (6 * count);
+}
+
+// A tile of rows from |m| on by all columns.
+CARNOT_INLINE void split_row_tile(int parts, bool fetches, const split_block_call* call,
+                                  const split_matrix_steps* steps, const char* rows, int64_t m,
+                                  int64_t n0, int64_t n1, float* tiles, split_overlap* side) {
+  const carnot_conv2d_f32* c = call->image->conv;
+  const int64_t pitch = call->image->pitch;
+  const split_pixels a = {{rows, rows + kAmxRows * pitch}, pitch};
+  const bool two_groups = call->count - m > kAmxRows;
+  side->lines = 0;
+  for (int64_t n = n0; n < n1; n += kColumns) {
+    const bool two_panels = n1 - n > TILE_PANEL;
+    const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
+    for (int64_t i = 0; i < steps->parts; ++i) {
+      const split_target to = {
+          .m = m, .n = n, .sums = call->sums, .first = i == 0, .last = i + 1 == steps->parts};
+      float* tile = tiles + (side->last.at == tiles ? kRows * kColumns : 0);
+      if (fetches) fetch_matrix(call, steps, i, n, n1, b, side);
+      if (two_groups && two_panels)
+        split_tile(parts, true, 2, 2, call, &a, b, &steps->of_part[i], &to, tile, side);
+      else if (two_groups)
+        split_tile(parts, true, 2, 1, call, &a, b, &steps->of_part[i], &to, tile, side);
+      else if (two_panels)
+        split_tile(parts, true, 1, 2, call, &a, b, &steps->of_part[i], &to, tile, side);
+      else
+        split_tile(parts, true, 1, 1, call, &a, b, &steps->of_part[i], &to, tile, side);
+    }
+  }
+}
+
+// Rows [m0, m1) of a matrix, kMostOutputs at most.
+CARNOT_INLINE void split_matrix_rows(int parts, const split_image* image, int64_t m0, int64_t m1,
+                                     int64_t n0, int64_t n1) {
+  char pixels[2][kRowsBytes] __attribute__((aligned(64)));
+  float sums[kRows * kColumns] __attribute__((aligned(64)));
+  float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
+  int64_t outputs[kMostOutputs];
+  const carnot_conv2d_f32* c = image->conv;
+  const carnot_epilogue_f32* e = &c->epilogue;
+  const int64_t slices = (c->c + kStepDepth - 1) / kStepDepth, slice_bytes = kRows * image->pitch,
+                columns = (n1 - n0 + kColumns - 1) / kColumns;
+  split_block_call call = {.image = image, .n_end = n1, .outputs = outputs, .count = m1 - m0};
+  set_bounds(&call);
+  call.sums = sums, call.sums_ld = kColumns;
+  call.slice_weights = CARNOT_SPLIT_SLICE_BYTES, call.panel_bytes = slices * call.slice_weights;
+  for (int64_t m = m0; m < m1; ++m) outputs[m - m0] = m;
+  const carnot_split_range weights = carnot_packed_split_range(1, c->c, c->k, c->weights);
+  split_matrix_steps steps;
+  set_matrix_steps(slices, slice_bytes, call.slice_weights, &steps);
+  const int64_t turns = columns * (parts * (parts + 1) / 2 * slices - steps.parts);
+  split_overlap side = {.rows = {.ld = c->src_h, .depth = c->c, .slice = slice_bytes}};
+  split_rows_next(&side.rows, c->src + m0 * c->src_h, min_i64(kRows, m1 - m0), pixels[0], 1);
+  for (int64_t m = m0, at = 0; m < m1; m += kRows, at ^= 1) {
+    const int64_t end = min_i64(m + kRows, m1);
+    split_rest(parts, &side.rows);
+    const bool exact = split_is_exact(&side.rows.range, &weights, c->c);
+    split_rows_next(&side.rows, c->src + end * c->src_h, min_i64(kRows, m1 - end), pixels[at ^ 1],
+                    turns);
+    if (!exact) {
+      finish_all(&call, &side);
+      multiply_add(c, m, end, n0, n1);
+    } else if (m == m0) {
+      split_row_tile(parts, true, &call, &steps, pixels[at], m - m0, n0, n1, tiles, &side);
+    } else {
+      split_row_tile(parts, false, &call, &steps, pixels[at], m - m0, n0, n1, tiles, &side);
+    }
+  }
+  finish_all(&call, &side);
+  if (!in_bounds(e->activation)) {
+    CARNOT_KERNEL(activate_f32)
+    (e->activation, e->a, e->b, c->dst + m0 * c->ld + n0, c->ld, m1 - m0, n1 - n0);
+  }
+}
+
+static void split6_matrix_rows(const split_image* image, int64_t m0, int64_t m1, int64_t n0,
+                               int64_t n1) {
+  split_matrix_rows(3, image, m0, m1, n0, n1);
+}
+
+static void split3_matrix_rows(const split_image* image, int64_t m0, int64_t m1, int64_t n0,
+                               int64_t n1) {
+  split_matrix_rows(2, image, m0, m1, n0, n1);
+}
+
+// False where the weights of the columns do not stay in L2.
+static bool split_matrix(const carnot_conv2d_f32* c, int parts, int64_t m0, int64_t m1, int64_t n0,
+                         int64_t n1) {
+  const int64_t slices = (c->c + kStepDepth - 1) / kStepDepth,
+                weights =
+                    (n1 - n0 + TILE_PANEL - 1) / TILE_PANEL * slices * CARNOT_SPLIT_SLICE_BYTES;
+  if (slices < 1 || slices > kMostSlices || weights > kL2WeightBytes || n0 >= n1) return false;
+  const split_image image = {.conv = c, .parts = parts, .pitch = parts * kAmxRowBytes, .chunks = 1};
+  amx_begin();
+  for (int64_t m = m0; m < m1; m += kMostOutputs) {
+    const int64_t end = min_i64(m + kMostOutputs, m1);
+    (parts == 3 ? split6_matrix_rows : split3_matrix_rows)(&image, m, end, n0, n1);
+  }
+  amx_end();
+  return true;
+}
+
+#endif
+#endif
