@@ -242,16 +242,7 @@ CARNOT_INLINE void split_slices(int parts, split_rows_ahead* s) {
   int64_t left = s->depth - s->k, due = s->due;
   const int64_t turns = s->turns, slice = s->slice;
   for (; due >= turns && s->rows > 0; due -= turns) {
-    const bool whole = left >= kStepDepth;
-    const __m512 low = whole ? v_load(src) : v_load_upto(src, left);
-    const __m512 high = whole       ? v_load(src + 16)
-                        : left > 16 ? v_load_upto(src + 16, left - 16)
-                                    : v_zero();
-    __m512i pairs[3];
-    split_range_add(&range, low), split_range_add(&range, high);
-    split_pairs(parts, low, high, pairs);
-    CARNOT_UNROLL
-    for (int i = 0; i < parts; ++i) _mm512_store_si512(to + i * kAmxRowBytes, pairs[i]);
+    split_slice(parts, src, left, to, &range);
     src += kStepDepth, left -= kStepDepth, to += slice;
     if (left > 0) continue;
     --s->rows;

@@ -104,22 +104,23 @@ static int64_t tap_offset(const split_image* image, int64_t rows, int64_t r, int
   return (plane * plane_pixels(image, rows) + down * image->width + right) * image->pitch;
 }
 
-CARNOT_INLINE void split_pixel(int parts, const float* src, int64_t count, char* dst, int64_t slice,
+// The parts of a slice of a row, of which |left| numbers are left; zeros behind them.
+CARNOT_INLINE void split_slice(int parts, const float* src, int64_t left, char* to,
                                split_range* range) {
-  for (int64_t k = 0; k < count; k += kStepDepth, dst += slice) {
-    const int64_t left = count - k;
-    const __m512 low = v_load_upto(src + k, left);
-    const __m512 high = left > 16 ? v_load_upto(src + k + 16, left - 16) : v_zero();
-    if (parts == 1) {
-      _mm512_store_si512(dst, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-      continue;
-    }
-    split_range_add(range, low), split_range_add(range, high);
-    __m512i pairs[3];
-    split_pairs(parts, low, high, pairs);
-    CARNOT_UNROLL
-    for (int i = 0; i < parts; ++i) _mm512_store_si512(dst + i * kAmxRowBytes, pairs[i]);
+  const bool whole = left >= kStepDepth;
+  const __m512 low = whole ? v_load(src) : v_load_upto(src, left);
+  const __m512 high = whole       ? v_load(src + 16)
+                      : left > 16 ? v_load_upto(src + 16, left - 16)
+                                  : v_zero();
+  if (parts == 1) {
+    _mm512_store_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    return;
   }
+  __m512i pairs[3];
+  split_range_add(range, low), split_range_add(range, high);
+  split_pairs(parts, low, high, pairs);
+  CARNOT_UNROLL
+  for (int i = 0; i < parts; ++i) _mm512_store_si512(to + i * kAmxRowBytes, pairs[i]);
 }
 
 // Row |y| of image |src| at columns from |x| on, every |step|-th, channels from c0 on.
@@ -129,7 +130,10 @@ CARNOT_INLINE void split_row(int parts, const split_image* image, const float* s
   const int64_t count = min_i64(image->channels, c->c - c0);
   for (int64_t j = 0; j < image->width; ++j, x += c->stride_w, dst += image->pitch) {
     if ((uint64_t)y < (uint64_t)c->h && (uint64_t)x < (uint64_t)c->w) {
-      split_pixel(parts, src + y * c->src_h + x * c->src_w + c0, count, dst, slice, range);
+      const float* pixel = src + y * c->src_h + x * c->src_w + c0;
+      char* to = dst;
+      for (int64_t k = 0; k < count; k += kStepDepth, to += slice)
+        split_slice(parts, pixel + k, count - k, to, range);
     } else {
       for (int64_t k = 0; k < count; k += kStepDepth)
         memset(dst + k / kStepDepth * slice, 0, (size_t)image->pitch);
