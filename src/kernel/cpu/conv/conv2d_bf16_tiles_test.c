@@ -29,6 +29,8 @@ static const problem kProblems[] = {
     {2, 19, 300, 16, 1, 3, 9, 9, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
     {1, 21, 400, 6, 1, 33, 5, 11, 3, 1, 5, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
     {1, 16, 23, 11, 2, 16, 3, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_SILU, false, true},
+    {2, 11, 32, 40, 1, 50, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
+    {1, 18, 47, 70, 1, 33, 5, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_SILU, true, true},
     {1, 3, 3, 2048, 1, 600, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
 };
 

@@ -44,6 +44,8 @@ static const problem kProblems[] = {
     {2, 5, 700, 32, 1, 17, 3, 3, 2, 1, 1, false, 4, RANDOM, R(U8), U8, ACT(NONE), 1, 0, 255},
     {1, 3, 130, 200, 1, 20, 3, 3, 1, 2, 2, true, 4, RANDOM, R(NONE), S8, ACT(NONE), 1, -5, 100},
     {1, 9, 20, 1300, 1, 33, 3, 3, 1, 1, 1, false, 4, RANDOM, R(NONE), S32, ACT(NONE), 1, 0, 0},
+    {2, 11, 32, 70, 1, 50, 3, 3, 1, 1, 1, false, 4, RANDOM, R(U8), U8, ACT(NONE), 1, 0, 255},
+    {1, 18, 47, 70, 1, 33, 5, 3, 1, 1, 1, true, 4, RANDOM, R(NONE), S32, ACT(NONE), 1, 0, 0},
     {1, 3, 3, 2048, 1, 600, 1, 1, 1, 1, 0, false, 4, RANDOM, R(U8), U8, ACT(NONE), 1, 0, 255},
     {1, 1, 33, 65536, 1, 19, 1, 1, 1, 1, 0, false, 0, HIGHEST, R(NONE), S32, ACT(NONE), 1, 0, 0},
 };

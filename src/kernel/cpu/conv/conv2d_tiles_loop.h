@@ -159,40 +159,73 @@ static void compute_steps(const tiles_call* call, const tiles_step* steps, int c
   store_all(call, &overlap);
 }
 
-// Pixels of a block from row |at| of its matrix on.
-static void find_step(const tiles_call* call, const tiles_block* b, int64_t at, int64_t end,
-                      int64_t m0, int64_t m1, tiles_step* s) {
+// The groups of 16 pixels of a block that are left: they continue over what lies between its rows,
+// or begin anew with every row, whichever are fewer.
+typedef struct tiles_groups {
+  int64_t count;
+  bool by_row;
+  int64_t i, j;  // row and column where the next one begins
+} tiles_groups;
+
+static tiles_groups groups_of(const tiles_call* call, const tiles_block* b) {
+  const int64_t pixels = (b->rows - 1) * call->layout.columns + b->columns,
+                all = (pixels + kGroupRows - 1) / kGroupRows,
+                by_row = b->rows * ((b->columns + kGroupRows - 1) / kGroupRows);
+  // Rows of whole groups are stored as one, too.
+  if (by_row < all + (b->columns % kGroupRows == 0)) return (tiles_groups){by_row, true, 0, 0};
+  return (tiles_groups){all, false, 0, 0};
+}
+
+// Outputs of the next group from row |k| of a step on; returns how many of them are stored.
+static int64_t find_group(const tiles_call* call, const tiles_block* b, tiles_groups* groups,
+                          int64_t m0, int64_t m1, tiles_step* s, int k) {
   const tiles_conv* c = &call->conv;
-  const tiles_layout* l = &call->layout;
-  s->a[0] = b->copy + at * l->unit;
-  s->a[1] = s->a[0] + kGroupRows * l->unit;
-  s->stride[0] = s->stride[1] = l->unit;
-  s->count = (int)min_i64(kTileRows, end - at);
-  s->groups = s->count > kGroupRows ? 2 : 1;
-  int64_t i = at / l->columns, j = at % l->columns, stored = 0;
-  for (int k = 0, run; k < s->count; k += run, ++i, j = 0) {
-    run = (int)min_i64(s->count - k, l->columns - j);
-    const int64_t m = (b->n * c->p + b->p0 + i) * c->q + b->q0 + j;
-    const int64_t begin = max_i64(0, m0 - m),
-                  end = max_i64(begin, min_i64(min_i64(run, b->columns - j), m1 - m));
-    for (int64_t x = 0; x < run; ++x) s->out[k + x] = x >= begin && x < end ? m + x : -1;
+  const int64_t columns = groups->by_row ? b->columns : call->layout.columns;
+  int64_t stored = 0;
+  s->a[k / kGroupRows] =
+      b->copy + (groups->i * call->layout.columns + groups->j) * call->layout.unit;
+  for (int64_t x = 0, run; x < kGroupRows; x += run) {
+    const int64_t left = columns - groups->j;
+    run = groups->by_row ? kGroupRows : min_i64(kGroupRows - x, left);
+    const int64_t m = (b->n * c->p + b->p0 + groups->i) * c->q + b->q0 + groups->j,
+                  there = groups->i < b->rows
+                              ? min_i64(min_i64(run, b->columns - groups->j), m1 - m)
+                              : 0,
+                  begin = max_i64(0, m0 - m), end = max_i64(begin, there);
+    for (int64_t y = 0; y < run; ++y) s->out[k + x + y] = y >= begin && y < end ? m + y : -1;
     stored += end - begin;
+    groups->j += run;
+    if (run >= left) groups->j = 0, ++groups->i;
   }
+  --groups->count;
+  return stored;
+}
+
+// The next groups, two if there are.
+static void find_step(const tiles_call* call, const tiles_block* b, tiles_groups* groups,
+                      int64_t m0, int64_t m1, tiles_step* s) {
+  int64_t stored = 0;
+  s->stride[0] = s->stride[1] = call->layout.unit;
+  s->groups = groups->count > 1 ? 2 : 1;
+  s->count = s->groups * kGroupRows;
+  for (int k = 0; k < s->count; k += kGroupRows)
+    stored += find_group(call, b, groups, m0, m1, s, k);
+  while (s->count > 1 && s->out[s->count - 1] < 0) --s->count;
   s->dense = stored == s->count && s->out[s->count - 1] == s->out[0] + s->count - 1;
 }
 
 static void compute_block(const tiles_call* call, const tiles_block* b, int64_t m0, int64_t m1,
                           bool is_first, bool is_last) {
-  const int64_t end = (b->rows - 1) * call->layout.columns + b->columns;
+  tiles_groups groups = groups_of(call, b);
   const bool harmless = copy_block(call, b);
-  for (int64_t at = 0; at < end; is_first = false) {
+  for (; groups.count > 0; is_first = false) {
     tiles_step steps[kMostSteps];
     int count = 0;
-    for (; at < end && count < kMostSteps; at += kTileRows) {
-      find_step(call, b, at, end, m0, m1, &steps[count]);
-      steps[count++].guarded = !harmless;
+    for (; groups.count > 0 && count < kMostSteps; ++count) {
+      find_step(call, b, &groups, m0, m1, &steps[count]);
+      steps[count].guarded = !harmless;
     }
-    compute_steps(call, steps, count, is_first, is_last && at >= end);
+    compute_steps(call, steps, count, is_first, is_last && !groups.count);
   }
 }
 
