@@ -63,7 +63,8 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
   call->slice0 = c0 / kStepDepth;
   const int64_t first_weights = call->slice0 * (parts == 1 ? 1 : c->r * c->s) * call->slice_weights;
   const int64_t tall = (call->count + kRows - 1) / kRows;
-  const int64_t k_parts = (call->steps + kPartSteps - 1) / kPartSteps;
+  const int64_t most = c->r * c->s > 1 ? kTapPartSteps : kPartSteps,
+                k_parts = (call->steps + most - 1) / most;
   float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
   split_overlap side = {.rows = {.turns = 1}};
   for (int64_t n = n0; n < n1; n += kColumns) {

@@ -9,7 +9,8 @@
 #include "kernel/cpu/gemm/split_image.h"
 
 enum {
-  kPartSteps = 12,
+  kPartSteps = 12,    // of a part of K, at most
+  kTapPartSteps = 9,  // where there are several taps: a slice of a 3x3 filter
   kRows = 2 * kAmxRows,
   kColumns = 2 * TILE_PANEL,
   kMostColumns = CARNOT_SPLIT_MOST_COLUMNS,  // of a block
