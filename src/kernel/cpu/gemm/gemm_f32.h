@@ -45,7 +45,7 @@ typedef void carnot_matmul_f32_fn(const carnot_matmul_f32* matmul, int64_t m0, i
 // products below 2^-16 of the whole: nearer to the exact result than multiply-adds are. Where a
 // number is infinite, NaN, or so small or large that results could differ otherwise, and on other
 // levels, it multiplies as gemm_f32 does, block by block: only in such blocks bits depend on cuts.
-// Takes up to 640 KB of stack. split6 is as above; split3 leaves out products below 2^-8 of the
+// Takes up to 900 KB of stack. split6 is as above; split3 leaves out products below 2^-8 of the
 // whole.
 typedef carnot_gemm_f32_fn carnot_gemm_split6_f32_fn, carnot_gemm_split3_f32_fn;
 

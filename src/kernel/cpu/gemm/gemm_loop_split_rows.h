@@ -52,15 +52,15 @@ CARNOT_INLINE void split_rest(int parts, split_rows_ahead* ahead) {
 }
 
 // Prefetches the weights behind part |i| of columns |n|, which the next tile reads.
-static void fetch_matrix(const split_block_call* call, const split_matrix_steps* steps, int64_t i,
-                         int64_t n, int64_t n1, const char* b, split_overlap* side) {
-  const int64_t count = steps->of_part[i].count;
+static void fetch_matrix(int parts, const split_block_call* call, const split_matrix_steps* steps,
+                         int64_t i, int64_t n, int64_t n1, const char* b, split_overlap* side) {
+  const int64_t count = steps->of_part[i].count, turns = parts * (parts + 1) / 2 * count;
   const bool more = i + 1 < steps->parts || n + kColumns < n1;
   side->panel = n1 - n > TILE_PANEL ? call->panel_bytes : 0;
   side->ahead = i + 1 < steps->parts ? b + steps->of_part[i + 1].b[0] : b + 2 * call->panel_bytes;
   side->lines = more ? (count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
   side->part = side->lines * 64, side->due = 0;
-  side->step = (side->lines * 2 * kStreams + 6 * count - 1) / (6 * count);
+  side->step = (side->lines * 2 * kStreams + turns - 1) / turns;
 }
 
 // A tile of rows from |m| on by all columns.
@@ -79,7 +79,7 @@ CARNOT_INLINE void split_row_tile(int parts, bool fetches, const split_block_cal
       const split_target to = {
           .m = m, .n = n, .sums = call->sums, .first = i == 0, .last = i + 1 == steps->parts};
       float* tile = tiles + (side->last.at == tiles ? kRows * kColumns : 0);
-      if (fetches) fetch_matrix(call, steps, i, n, n1, b, side);
+      if (fetches) fetch_matrix(parts, call, steps, i, n, n1, b, side);
       if (two_groups && two_panels)
         split_tile(parts, true, 2, 2, call, &a, b, &steps->of_part[i], &to, tile, side);
       else if (two_groups)
