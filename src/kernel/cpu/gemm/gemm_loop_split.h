@@ -88,7 +88,7 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
           .last = chunk == call->image->chunks - 1 && part.s1 == call->steps,
       };
       // Weights that do not stay in L1 are loaded past it, so that pixels do.
-      if (steps.count * panels * call->slice_weights > kStayingBytes)
+      if (parts == 3 && steps.count * panels * call->slice_weights > kStayingBytes)
         split_tiles(parts, /*streams=*/true, call, &steps, panels, b, to, tiles, &side);
       else
         split_tiles(parts, /*streams=*/false, call, &steps, panels, b, to, tiles, &side);

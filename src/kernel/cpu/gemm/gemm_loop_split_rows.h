@@ -123,10 +123,8 @@ CARNOT_INLINE void split_matrix_rows(int parts, const split_image* image, int64_
     if (!exact) {
       finish_all(&call, &side);
       multiply_add(c, m, end, n0, n1);
-    } else if (m == m0) {
-      split_row_tile(parts, true, &call, &steps, pixels[at], m - m0, n0, n1, tiles, &side);
     } else {
-      split_row_tile(parts, false, &call, &steps, pixels[at], m - m0, n0, n1, tiles, &side);
+      split_row_tile(parts, m == m0, &call, &steps, pixels[at], m - m0, n0, n1, tiles, &side);
     }
   }
   finish_all(&call, &side);
