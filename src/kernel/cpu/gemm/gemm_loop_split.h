@@ -39,14 +39,8 @@ CARNOT_INLINE void split_tiles(int parts, bool streams, const split_block_call* 
     split_pixels a = {.pitch = pitch};
     for (int g = 0; g < 2; ++g)
       a.group[g] = call->pixels + call->groups[to.m / kAmxRows + g] * pitch;
-    if (rows - to.m > kAmxRows && panels > 1)
-      split_tile(parts, streams, 2, 2, call, &a, b, steps, &to, tile, side);
-    else if (rows - to.m > kAmxRows)
-      split_tile(parts, streams, 2, 1, call, &a, b, steps, &to, tile, side);
-    else if (panels > 1)
-      split_tile(parts, streams, 1, 2, call, &a, b, steps, &to, tile, side);
-    else
-      split_tile(parts, streams, 1, 1, call, &a, b, steps, &to, tile, side);
+    split_tile_of(parts, streams, rows - to.m > kAmxRows ? 2 : 1, panels, call, &a, b, steps, &to,
+                  tile, side);
   }
 }
 
@@ -73,19 +67,16 @@ CARNOT_INLINE void split_chunk(int parts, split_block_call* call, int64_t chunk,
     for (int64_t i = 0; i < k_parts; ++i) {
       const k_part part = {i * call->steps / k_parts, (i + 1) * call->steps / k_parts};
       const split_steps steps = steps_of(call, &part);
-      side.panel = panels > 1 ? call->panel_bytes : 0;
-      side.ahead = part.s1 < call->steps ? b + steps.b[steps.count - 1] + call->slice_weights
-                                         : b + 2 * call->panel_bytes + first_weights;
-      const int64_t multiplications = parts * (parts + 1) / 2 * steps.count * tall;
-      const bool fetches = part.s1 < call->steps || n + kColumns < n1;
-      side.lines = fetches ? (steps.count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
-      side.part = side.lines * 64, side.due = 0;
-      side.step = (side.lines * 2 * kStreams + multiplications - 1) / multiplications;
+      const bool more = part.s1 < call->steps;
+      const char* ahead = more ? b + steps.b[steps.count - 1] + call->slice_weights
+                               : b + 2 * call->panel_bytes + first_weights;
+      fetch_weights(call, panels, more || n + kColumns < n1 ? ahead : NULL, steps.count,
+                    parts * (parts + 1) / 2 * steps.count * tall, &side);
       const split_target to = {
           .n = n,
           .sums = call->sums + (call->image->chunks > 1 ? n - n0 : 0),
           .first = chunk == 0 && part.s0 == 0,
-          .last = chunk == call->image->chunks - 1 && part.s1 == call->steps,
+          .last = chunk == call->image->chunks - 1 && !more,
       };
       // Weights that do not stay in L1 are loaded past it, so that pixels do.
       if (parts == 3 && steps.count * panels * call->slice_weights > kStayingBytes)

@@ -1,4 +1,4 @@
-// The loop of GEMM by products of bfloat16 parts over weights that stay in L2. Included by
+// The loop of GEMM that multiplies bfloat16 parts, over weights that stay in L2. Included by
 // gemm_split_f32.c only.
 //
 // A tile of rows is multiplied by all columns while the next one is split into the other of two
@@ -19,13 +19,12 @@ enum {
 
 // Of a call: the steps of each part of K, from the first slice of a tile of rows and of a panel.
 typedef struct split_matrix_steps {
-  int64_t slices, parts;
+  int64_t parts;
   split_steps of_part[kMostParts];
 } split_matrix_steps;
 
 static void set_matrix_steps(int64_t slices, int64_t slice_bytes, int64_t slice_weights,
                              split_matrix_steps* to) {
-  to->slices = slices;
   to->parts = (slices + kPartSteps - 1) / kPartSteps;
   for (int64_t i = 0; i < to->parts; ++i) {
     split_steps* steps = &to->of_part[i];
@@ -51,18 +50,6 @@ CARNOT_INLINE void split_rest(int parts, split_rows_ahead* ahead) {
   split_ahead(parts, ahead);
 }
 
-// Prefetches the weights behind part |i| of columns |n|, which the next tile reads.
-static void fetch_matrix(int parts, const split_block_call* call, const split_matrix_steps* steps,
-                         int64_t i, int64_t n, int64_t n1, const char* b, split_overlap* side) {
-  const int64_t count = steps->of_part[i].count, turns = parts * (parts + 1) / 2 * count;
-  const bool more = i + 1 < steps->parts || n + kColumns < n1;
-  side->panel = n1 - n > TILE_PANEL ? call->panel_bytes : 0;
-  side->ahead = i + 1 < steps->parts ? b + steps->of_part[i + 1].b[0] : b + 2 * call->panel_bytes;
-  side->lines = more ? (count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
-  side->part = side->lines * 64, side->due = 0;
-  side->step = (side->lines * 2 * kStreams + turns - 1) / turns;
-}
-
 // A tile of rows from |m| on by all columns.
 CARNOT_INLINE void split_row_tile(int parts, bool fetches, const split_block_call* call,
                                   const split_matrix_steps* steps, const char* rows, int64_t m,
@@ -70,24 +57,22 @@ CARNOT_INLINE void split_row_tile(int parts, bool fetches, const split_block_cal
   const carnot_conv2d_f32* c = call->image->conv;
   const int64_t pitch = call->image->pitch;
   const split_pixels a = {{rows, rows + kAmxRows * pitch}, pitch};
-  const bool two_groups = call->count - m > kAmxRows;
+  const int groups = call->count - m > kAmxRows ? 2 : 1;
   side->lines = 0;
   for (int64_t n = n0; n < n1; n += kColumns) {
-    const bool two_panels = n1 - n > TILE_PANEL;
+    const int panels = n1 - n > TILE_PANEL ? 2 : 1;
     const char* b = (const char*)c->weights + n / TILE_PANEL * call->panel_bytes;
     for (int64_t i = 0; i < steps->parts; ++i) {
       const split_target to = {
           .m = m, .n = n, .sums = call->sums, .first = i == 0, .last = i + 1 == steps->parts};
       float* tile = tiles + (side->last.at == tiles ? kRows * kColumns : 0);
-      if (fetches) fetch_matrix(parts, call, steps, i, n, n1, b, side);
-      if (two_groups && two_panels)
-        split_tile(parts, true, 2, 2, call, &a, b, &steps->of_part[i], &to, tile, side);
-      else if (two_groups)
-        split_tile(parts, true, 2, 1, call, &a, b, &steps->of_part[i], &to, tile, side);
-      else if (two_panels)
-        split_tile(parts, true, 1, 2, call, &a, b, &steps->of_part[i], &to, tile, side);
-      else
-        split_tile(parts, true, 1, 1, call, &a, b, &steps->of_part[i], &to, tile, side);
+      const int64_t count = steps->of_part[i].count;
+      const char* ahead = !to.last            ? b + steps->of_part[i + 1].b[0]
+                          : n + kColumns < n1 ? b + 2 * call->panel_bytes
+                                              : NULL;
+      if (fetches) fetch_weights(call, panels, ahead, count, parts * (parts + 1) / 2 * count, side);
+      split_tile_of(parts, /*streams=*/true, groups, panels, call, &a, b, &steps->of_part[i], &to,
+                    tile, side);
     }
   }
 }

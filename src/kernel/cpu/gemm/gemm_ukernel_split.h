@@ -145,6 +145,17 @@ CARNOT_INLINE void multiply_then_b(bool streams, int groups, int panels, const c
 
 // ---- what overlaps with multiplications ----
 
+// From now on |count| slices of weights of each panel from |ahead| on are prefetched, evenly over
+// |multiplications|; NULL: none.
+static void fetch_weights(const split_block_call* call, int panels, const char* ahead,
+                          int64_t count, int64_t multiplications, split_overlap* b) {
+  b->ahead = ahead;
+  b->panel = panels > 1 ? call->panel_bytes : 0;
+  b->lines = ahead ? (count * call->slice_weights / 64 + kStreams - 1) / kStreams : 0;
+  b->part = b->lines * 64, b->due = 0;
+  b->step = (b->lines * 2 * kStreams + multiplications - 1) / multiplications;
+}
+
 CARNOT_INLINE void fetch_ahead(split_overlap* b) {
   for (b->due += b->step; b->due >= 2 * kStreams && b->lines > 0; b->due -= 2 * kStreams) {
     CARNOT_UNROLL
@@ -384,6 +395,20 @@ CARNOT_INLINE void split_tile(int parts, bool streams, int groups, int panels,
   const bool direct = is_direct(to);
   side->last = (split_sums){*to, direct ? to->sums : tile, direct ? call->sums_ld : kColumns,
                             groups, panels};
+}
+
+CARNOT_INLINE void split_tile_of(int parts, bool streams, int groups, int panels,
+                                 const split_block_call* call, const split_pixels* a, const char* b,
+                                 const split_steps* steps, const split_target* to, float* tile,
+                                 split_overlap* side) {
+  if (groups > 1 && panels > 1)
+    split_tile(parts, streams, 2, 2, call, a, b, steps, to, tile, side);
+  else if (groups > 1)
+    split_tile(parts, streams, 2, 1, call, a, b, steps, to, tile, side);
+  else if (panels > 1)
+    split_tile(parts, streams, 1, 2, call, a, b, steps, to, tile, side);
+  else
+    split_tile(parts, streams, 1, 1, call, a, b, steps, to, tile, side);
 }
 
 #endif
