@@ -16,6 +16,7 @@
 #include "kernel/cpu/conv/conv2d_few_f32.h"
 #include "kernel/cpu/conv/conv2d_grouped_f32.h"
 #include "kernel/cpu/conv/conv2d_nchw_f32.h"
+#include "kernel/cpu/conv/conv2d_planes_f32.h"
 #include "kernel/cpu/conv/conv2d_s8_tiles.h"
 #include "kernel/cpu/conv/conv2d_winograd_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
