@@ -160,11 +160,14 @@ CARNOT_INLINE void columns_of(const carnot_conv2d_nchw_f32* c, const source* fro
     for (int64_t i = 0; i < count;) {
       const int64_t left = count - i, k = begin + i;
       const float* w = block + i;
-      if (left >= kFilters && left != 8) {
+      // A tile of one or two filters waits for its loads: 8 are 4 and 4, 7 are 4 and 3.
+      if (left >= kFilters && left != 7 && left != 8) {
         filter_tile(c, from, x, w, count, k, q, kFilters, vectors, reads, dst), i += kFilters;
       } else if (kFilters > 4 && left >= 4) {
         filter_tile(c, from, x, w, count, k, q, kFilters > 4 ? 4 : 1, vectors, reads, dst), i += 4;
-      } else if (left >= 2) {
+      } else if (left >= 3) {
+        filter_tile(c, from, x, w, count, k, q, 3, vectors, reads, dst), i += 3;
+      } else if (left == 2) {
         filter_tile(c, from, x, w, count, k, q, 2, vectors, reads, dst), i += 2;
       } else {
         filter_tile(c, from, x, w, count, k, q, 1, vectors, reads, dst), i += 1;

@@ -27,6 +27,8 @@ static const problem kProblems[] = {
     {4, 3, 2, 3, 3, 3, 1, 1, 5, CARNOT_KERNEL_ACTIVATION_NONE},
     {1, 300, 1, 1, 1, 31, 1, 1, 15, CARNOT_KERNEL_ACTIVATION_NONE},
     {1, 5, 2, 2, 1, 3, 4, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE},
+    {6, 90, 5, 3, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE},
+    {6, 90, 5, 7, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE},
 };
 
 static double exact(const carnot_conv2d_nchw_f32* c, int64_t k, int64_t p, int64_t q,
