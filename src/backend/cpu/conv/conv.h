@@ -67,6 +67,11 @@ carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const ca
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs,
                                           carnot_window_geometry* out) CARNOT_MUST_USE;
+// The same where the result is dense row-major float32; the geometry is that of channels-last.
+carnot_status* carnot_conv_configure_row_major(const carnot_step_view* step,
+                                               const carnot_operand* inputs,
+                                               const carnot_operand* outputs,
+                                               carnot_window_geometry* out) CARNOT_MUST_USE;
 // What the kernel of few channels relies on, of parameters that were checked. INVALID_MODEL.
 carnot_status* carnot_conv_few_check(const carnot_conv_params* p) CARNOT_MUST_USE;
 // Of kernels that round a sum to BF16 once it has its residual and RELU or CLIP, and some of them

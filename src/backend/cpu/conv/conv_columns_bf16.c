@@ -165,11 +165,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &s->geometry;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(outputs[0].format.dtype == CARNOT_DTYPE_F32 && carnot_cpu_is_dense(&outputs[0]),
-               INVALID_MODEL, "the result is no dense float32");
-  carnot_operand y = outputs[0];
-  carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, y.rank, y.dims, y.strides);
-  CARNOT_TRY(carnot_conv_configure(step, inputs, &y, &s->geometry));
+  CARNOT_TRY(carnot_conv_configure_row_major(step, inputs, outputs, &s->geometry));
   carnot_conv2d_bf16_tiles call = call_of(p, g, 0, /*rows=*/1);
   const int64_t row = call.conv.q * call.conv.ld * (int64_t)sizeof(float);
   s->rows_per_part = carnot_ceildiv(g->p, carnot_parts(step->threads));

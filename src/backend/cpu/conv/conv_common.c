@@ -156,6 +156,17 @@ carnot_status* carnot_conv_configure(const carnot_step_view* step, const carnot_
   return carnot_conv_configure_from(step, &inputs[0], inputs, outputs, out);
 }
 
+carnot_status* carnot_conv_configure_row_major(const carnot_step_view* step,
+                                               const carnot_operand* inputs,
+                                               const carnot_operand* outputs,
+                                               carnot_window_geometry* out) {
+  CARNOT_CHECK(outputs[0].format.dtype == CARNOT_DTYPE_F32 && carnot_cpu_is_dense(&outputs[0]),
+               INVALID_MODEL, "the result is no dense float32");
+  carnot_operand y = outputs[0];
+  carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, y.rank, y.dims, y.strides);
+  return carnot_conv_configure(step, inputs, &y, out);
+}
+
 carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const carnot_operand* x,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs,

@@ -88,11 +88,7 @@ static carnot_status* planes_configure(const carnot_step_view* step, const carno
   planes_state* s = memory;
   const carnot_window_geometry* g = &s->geometry;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(outputs[0].format.dtype == CARNOT_DTYPE_F32 && carnot_cpu_is_dense(&outputs[0]),
-               INVALID_MODEL, "the result is no dense float32");
-  carnot_operand y = outputs[0];
-  carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, y.rank, y.dims, y.strides);
-  CARNOT_TRY(carnot_conv_configure(step, inputs, &y, &s->geometry));
+  CARNOT_TRY(carnot_conv_configure_row_major(step, inputs, outputs, &s->geometry));
   s->held = (g->r - 1) * g->dilation_h + 1;
   const int64_t fit = kRowsBytes / (int64_t)sizeof(float) / (s->held * g->c);
   s->strip = fit >= kStripUnit ? fit / kStripUnit * kStripUnit : kLeastStrip;

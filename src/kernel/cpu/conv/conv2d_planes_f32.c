@@ -1,3 +1,5 @@
+// Rows of convolutions of few filters. Tiles of filters and vectors of pixels hold their sums in
+// registers.
 #include "kernel/cpu/conv/conv2d_planes_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
