@@ -11,25 +11,29 @@
 
 #define VECTORS (TILE_PANEL / V_LANES)  // vectors in a panel's row
 
-CARNOT_INLINE vf32 load_columns(const float* p, int64_t left) {
-  return left > 0 ? v_load_upto(p, left) : v_zero();
+// A vector of columns, of which |left| exist where the tile is not |whole|.
+CARNOT_INLINE vf32 load_columns(bool whole, const float* p, int64_t left) {
+  return whole ? v_load(p) : v_load_n(p, left);
 }
 
 // The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
-CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_finish_as(bool whole, int row_count, int width, const gemm_ukernel_f32* t,
+                                  vf32* acc) {
+  int64_t left[TILE_PANEL * 4 / V_LANES];
+  CARNOT_UNROLL
+  for (int j = 0; j < width; ++j) left[j] = max_i64(0, min_i64(V_LANES, t->columns - j * V_LANES));
   if (t->carry) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {
       const int i = x / width, j = x % width;
-      const float* c = t->c + i * t->ldc + j * V_LANES;
-      acc[x] = v_add(load_columns(c, t->columns - j * V_LANES), acc[x]);
+      acc[x] = v_add(load_columns(whole, t->c + i * t->ldc + j * V_LANES, left[j]), acc[x]);
     }
   }
   if (t->bias) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {
       const int j = x % width;
-      acc[x] = v_add(acc[x], load_columns(t->bias + j * V_LANES, t->columns - j * V_LANES));
+      acc[x] = v_add(acc[x], load_columns(whole, t->bias + j * V_LANES, left[j]));
     }
   }
   if (t->residual) {
@@ -37,7 +41,7 @@ CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32*
     for (int x = 0; x < row_count * width; ++x) {
       const int i = x / width, j = x % width;
       const float* residual = t->residual + i * t->residual_ld + j * V_LANES;
-      acc[x] = v_add(acc[x], load_columns(residual, t->columns - j * V_LANES));
+      acc[x] = v_add(acc[x], load_columns(whole, residual, left[j]));
     }
   }
   if (t->clip) {
@@ -48,9 +52,20 @@ CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32*
   CARNOT_UNROLL
   for (int x = 0; x < row_count * width; ++x) {
     const int i = x / width, j = x % width;
-    const int64_t left = t->columns - j * V_LANES;
-    if (left > 0) v_store_upto(t->c + i * t->ldc + j * V_LANES, acc[x], left);
+    float* c = t->c + i * t->ldc + j * V_LANES;
+    if (whole)
+      v_store(c, acc[x]);
+    else
+      v_store_n(c, acc[x], left[j]);
   }
+}
+
+// Few tiles end beyond the last column.
+CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+  if (t->columns >= width * V_LANES)
+    tile_finish_as(true, row_count, width, t, acc);
+  else
+    tile_finish_as(false, row_count, width, t, acc);
 }
 
 #ifdef TILE_TABLE
