@@ -26,8 +26,8 @@ typedef struct span {
   int64_t rows;          // tap rows inside
   const float* weights;  // of channel 0, the first tap row inside, column k0
   int64_t k0, left;      // output channels from k0 on
-  vf32 lo, hi;
-  bool clip;
+  vf32 lo, hi;           // infinite where nothing is clipped
+  bool plain;            // float32 results, to which nothing is added
   carnot_kernel_activation gate;  // of BF16 results; NONE where there is none
   void* dst;                      // of the row, at channel 0
   const void* residual;           // likewise
@@ -46,7 +46,7 @@ CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t k, vf32 sum) {
   if (sp->residual)
     sum = v_add(sum,
                 v_load_stored(c->dst_is_bf16, sp->residual, q * c->epilogue.residual_ld + k, left));
-  if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
+  sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
   if (sp->gate) sum = v_gate_bf16(sp->gate, sum);
   v_store_stored(c->dst_is_bf16, sp->dst, q * c->ld + k, sum, left);
 }
@@ -67,9 +67,27 @@ CARNOT_INLINE void store_gated(const span* sp, int64_t q, int64_t count, int vec
 // Columns [w0, w0 + count) of an input row, zeros where they are in the padding.
 static void copy_columns(const carnot_conv2d_few_f32* c, const float* src, int64_t w0,
                          int64_t count, float* columns) {
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t w = w0 + i;
-    columns[i] = (uint64_t)w < (uint64_t)c->w ? src[w * c->src_w] : 0;
+  const int64_t begin = min_i64(count, max_i64(0, -w0)),
+                end = max_i64(begin, min_i64(count, c->w - w0));
+  memset(columns, 0, (size_t)begin * sizeof(float));
+  memset(columns + end, 0, (size_t)(count - end) * sizeof(float));
+  if (c->src_w == 1 && begin < end)
+    memcpy(columns + begin, src + w0 + begin, (size_t)(end - begin) * sizeof(float));
+  else
+    for (int64_t i = begin; i < end; ++i) columns[i] = src[(w0 + i) * c->src_w];
+}
+
+// Adds a tap of |x|, its pixels |apart| floats apart, to the sums.
+CARNOT_INLINE void add_tap(int vectors, const float* x, int64_t apart, const float* weights,
+                           int64_t panel, vf32 (*sum)[kVectors]) {
+  vf32 y[kVectors];
+  CARNOT_UNROLL
+  for (int v = 0; v < vectors; ++v) y[v] = v_load(weights + (v ? panel : 0));
+  CARNOT_UNROLL
+  for (int t = 0; t < kPixels; ++t) {
+    const vf32 value = v_set(x[t * apart]);
+    CARNOT_UNROLL
+    for (int v = 0; v < vectors; ++v) sum[t][v] = v_fma(value, y[v], sum[t][v]);
   }
 }
 
@@ -98,21 +116,22 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t count, int vectors, i
       const float* weights = sp->weights + (ch * c->r + r) * c->s * 16;
       if (edge) copy_columns(c, row, w0, carnot_conv2d_few_columns(c, kPixels), columns);
       const float* x = edge ? columns : row + w0 * src_w;
-      for (int64_t s = 0; s < c->s; ++s, weights += 16, x += c->dilation_w * src_w) {
-        vf32 y[kVectors];
-        CARNOT_UNROLL
-        for (int v = 0; v < vectors; ++v) y[v] = v_load(weights + (v ? panel : 0));
-        CARNOT_UNROLL
-        for (int t = 0; t < kPixels; ++t) {
-          const vf32 value = v_set(x[t * apart]);
-          CARNOT_UNROLL
-          for (int v = 0; v < vectors; ++v) sum[t][v] = v_fma(value, y[v], sum[t][v]);
-        }
-      }
+      for (int64_t s = 0; s < c->s; ++s, weights += 16, x += c->dilation_w * src_w)
+        add_tap(vectors, x, apart, weights, panel, sum);
     }
   }
   if (sp->gate) {
     store_gated(sp, q, count, vectors, sum);
+    return;
+  }
+  if (sp->plain && count == kPixels && sp->left >= vectors * V_LANES) {
+    CARNOT_UNROLL
+    for (int t = 0; t < kPixels; ++t) {
+      CARNOT_UNROLL
+      for (int v = 0; v < vectors; ++v)
+        v_store((float*)sp->dst + (q + t) * c->ld + sp->k0 + v * V_LANES,
+                v_min_to(sp->hi, v_max_to(sp->lo, sum[t][v])));
+    }
     return;
   }
   CARNOT_UNROLL
@@ -172,17 +191,20 @@ static void one_row(const carnot_conv2d_few_f32* c, int64_t row, span sp) {
         c->weights + sp.k0 / 16 * (c->c * c->r * c->s * 16) + inside.begin * c->s * 16 + sp.k0 % 16;
     tiles_for(sp.left > V_LANES ? 2 : 1, c->stride_w * c->src_w)(&sp);
   }
-  if (!sp.clip && !sp.gate && e->activation != CARNOT_KERNEL_ACTIVATION_NONE)
+  if (e->activation > CARNOT_KERNEL_ACTIVATION_CLIP && !sp.gate)
     CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, sp.dst, c->ld, c->q, c->k);
 }
 
 void CARNOT_KERNEL(conv2d_few_f32)(const carnot_conv2d_few_f32* c, int64_t row0, int64_t row1) {
   const carnot_epilogue_f32* e = &c->epilogue;
-  const bool clips = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
+  const bool relu = e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
+             clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   const span sp = {.conv = c,
-                   .clip = clips || e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
+                   .plain = !c->dst_is_bf16 && !e->residual,
                    .gate = c->dst_is_bf16 ? gate_of(e->activation) : CARNOT_KERNEL_ACTIVATION_NONE,
-                   .lo = v_set(clips ? e->a : 0),
-                   .hi = v_set(clips ? e->b : INFINITY)};
+                   .lo = v_set(relu   ? 0
+                               : clip ? e->a
+                                      : -INFINITY),
+                   .hi = v_set(clip ? e->b : INFINITY)};
   for (int64_t row = row0; row < row1; ++row) one_row(c, row, sp);
 }
