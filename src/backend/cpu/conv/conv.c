@@ -131,8 +131,7 @@ static bool is_gemm(const carnot_window_geometry* p) {
 static carnot_work_partition partition_of_rows(int threads, const carnot_conv_params* p,
                                                const carnot_window_geometry* g, bool is_split,
                                                bool is_gemm) {
-  enum { kGemmRows = 32 };
-  const int64_t row = is_gemm     ? kGemmRows
+  const int64_t row = is_gemm     ? CARNOT_SPLIT_ROWS
                       : g->p == 1 ? carnot_min_i64(g->q, CARNOT_SPLIT_SEQUENCE_PIECE)
                                   : g->q;
   const int64_t between = (g->r - 1) * g->dilation_h + 1 - g->stride_h;

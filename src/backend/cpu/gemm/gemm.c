@@ -5,7 +5,7 @@
 
 #include "backend/cpu/common/isa_variants.h"
 
-enum { kMaxColumns = 1 << 18, kLeastSplitRows = 8, kSplitRowUnit = 32 };
+enum { kMaxColumns = 1 << 18, kLeastSplitRows = 8 };
 
 const char* carnot_cpu_gemm_take_c(const carnot_problem* problem, const carnot_gemm_problem* gemm,
                                    int64_t n, float* bias) {
@@ -260,7 +260,7 @@ carnot_status* carnot_cpu_gemm_configure(const carnot_step_view* step, const car
   if (carnot_packed_weights_split((carnot_weights_type)p->weights))
     state->partition = carnot_work_partition_make_split(
         step->threads,
-        &(carnot_split_work){state->m, p->n, p->k, 1, kSplitRowUnit, kSplitRowUnit, 0});
+        &(carnot_split_work){state->m, p->n, p->k, 1, CARNOT_SPLIT_ROWS, CARNOT_SPLIT_ROWS, 0});
   return carnot_epilogue_plan_check(step, &p->epilogue_plan, inputs, &outputs[0], p->n);
 }
 

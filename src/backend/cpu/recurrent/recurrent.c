@@ -72,7 +72,8 @@ static const char* recurrent_reject(carnot_problem* problem, char* reason, size_
   carnot_cpu_recurrent_params p;
   const char* why = read_problem(problem, &p, reason, size);
   const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
-  for (uint32_t i = kW; i <= kR && !why && type != CARNOT_WEIGHTS_F32; i++)
+  const uint32_t last = carnot_packed_weights_split(type) ? kW : kR;
+  for (uint32_t i = kW; i <= last && !why && type != CARNOT_WEIGHTS_F32; i++)
     why = carnot_packed_weights_reject(problem, constant_of(problem, i), type, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
@@ -118,9 +119,9 @@ static carnot_status* pack_r(const carnot_cpu_recurrent_params* p, const float* 
     const float* from = r + d * rows * p->hidden;
     char* to = packed + (size_t)d * carnot_cpu_recurrent_r_bytes(p);
     CARNOT_TRY(
-        pack((carnot_weights_type)p->weights, carnot_cpu_recurrent_r_shape(p, first), from, to));
+        pack(carnot_cpu_recurrent_r_type(p), carnot_cpu_recurrent_r_shape(p, first), from, to));
     CARNOT_TRY(
-        pack((carnot_weights_type)p->weights, carnot_cpu_recurrent_r_shape(p, p->gates - first),
+        pack(carnot_cpu_recurrent_r_type(p), carnot_cpu_recurrent_r_shape(p, p->gates - first),
              from + first * p->hidden * p->hidden, to + carnot_cpu_recurrent_first_r_bytes(p)));
   }
   return NULL;
@@ -153,12 +154,12 @@ static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_pr
   out->param_bytes = sizeof(*p);
   p->weights = (int32_t)type;
   void *w, *r, *input_bias, *state_bias;
-  const char* packing = carnot_packed_weights_packing(type);
   size_t bias_bytes = (size_t)carnot_cpu_recurrent_columns(p) * sizeof(float);
   out->constant_count = kConstants;
-  CARNOT_TRY(
-      add_constant(out, kPackedW, packing, carnot_packed_weights_bytes(type, shape_of_w(p)), &w));
-  CARNOT_TRY(add_constant(out, kPackedR, packing,
+  CARNOT_TRY(add_constant(out, kPackedW, carnot_packed_weights_packing(type),
+                          carnot_packed_weights_bytes(type, shape_of_w(p)), &w));
+  CARNOT_TRY(add_constant(out, kPackedR,
+                          carnot_packed_weights_packing(carnot_cpu_recurrent_r_type(p)),
                           (size_t)p->directions * carnot_cpu_recurrent_r_bytes(p), &r));
   CARNOT_TRY(add_constant(out, kInputBias, "dense f32", bias_bytes, &input_bias));
   CARNOT_TRY(add_constant(out, kStateBias, "dense f32", bias_bytes, &state_bias));
@@ -231,10 +232,13 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
   .reject = recurrent_reject, .prepare = recurrent_prepare, .validate = recurrent_validate, \
   .uses_input = recurrent_uses_input, .configure = carnot_cpu_recurrent_configure,          \
   .run = carnot_cpu_recurrent_run, .work = recurrent_work, .empty_inputs = true
+CARNOT_CPU_SPLIT_TACTICS(lstm, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
 CARNOT_CPU_TACTICS(lstm_f32, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
 CARNOT_CPU_F16_TACTICS(lstm_f16, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
 CARNOT_CPU_BF16_TACTICS(lstm_bf16, RECURRENT_TACTIC, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_SPLIT_TACTICS(gru, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
 CARNOT_CPU_TACTICS(gru_f32, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
 CARNOT_CPU_F16_TACTICS(gru_f16, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
 CARNOT_CPU_BF16_TACTICS(gru_bf16, RECURRENT_TACTIC, .anchor = CARNOT_OP_GRU);
+CARNOT_CPU_SPLIT_TACTICS(rnn, RECURRENT_TACTIC, .anchor = CARNOT_OP_RNN);
 CARNOT_CPU_TACTICS(rnn_f32, RECURRENT_TACTIC, .anchor = CARNOT_OP_RNN);

@@ -13,7 +13,7 @@ typedef struct carnot_cpu_recurrent_params {
   int32_t directions, gates;
   int32_t reverse, batch_first;
   int32_t linear;   // GRU: linear_before_reset
-  int32_t weights;  // carnot_dtype of the packed ones
+  int32_t weights;  // carnot_weights_type of the packed W; see carnot_cpu_recurrent_r_type
 } carnot_cpu_recurrent_params;
 
 // Constants of the step.
@@ -39,6 +39,14 @@ static inline int64_t carnot_cpu_recurrent_first_gates(const carnot_cpu_recurren
   return p->gates == 3 && !p->linear ? 2 : p->gates;
 }
 
+// How R is packed. A step multiplies it by one row for each sequence: float32 streams fewer bytes
+// than its parts.
+static inline carnot_weights_type carnot_cpu_recurrent_r_type(
+    const carnot_cpu_recurrent_params* p) {
+  const carnot_weights_type type = (carnot_weights_type)p->weights;
+  return carnot_packed_weights_split(type) ? CARNOT_WEIGHTS_F32 : type;
+}
+
 static inline carnot_packed_weights_shape carnot_cpu_recurrent_r_shape(
     const carnot_cpu_recurrent_params* p, int64_t gates) {
   return (carnot_packed_weights_shape){1, p->hidden, gates * p->hidden};
@@ -47,13 +55,13 @@ static inline carnot_packed_weights_shape carnot_cpu_recurrent_r_shape(
 // Bytes of R^T of a direction: the first gates, then the others.
 static inline size_t carnot_cpu_recurrent_first_r_bytes(const carnot_cpu_recurrent_params* p) {
   return carnot_packed_weights_bytes(
-      (carnot_weights_type)p->weights,
+      carnot_cpu_recurrent_r_type(p),
       carnot_cpu_recurrent_r_shape(p, carnot_cpu_recurrent_first_gates(p)));
 }
 static inline size_t carnot_cpu_recurrent_r_bytes(const carnot_cpu_recurrent_params* p) {
   return carnot_cpu_recurrent_first_r_bytes(p) +
          carnot_packed_weights_bytes(
-             (carnot_weights_type)p->weights,
+             carnot_cpu_recurrent_r_type(p),
              carnot_cpu_recurrent_r_shape(p, p->gates - carnot_cpu_recurrent_first_gates(p)));
 }
 

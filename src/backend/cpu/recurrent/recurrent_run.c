@@ -84,6 +84,10 @@ carnot_status* carnot_cpu_recurrent_configure(const carnot_step_view* step,
   int64_t rows = s->time * s->batch;
   s->partition = carnot_work_partition_make(step->tactic->isa, step->threads, rows,
                                             carnot_cpu_recurrent_columns(p), p->input);
+  if (carnot_packed_weights_split((carnot_weights_type)p->weights))
+    s->partition = carnot_work_partition_make_split(
+        step->threads, &(carnot_split_work){rows, carnot_cpu_recurrent_columns(p), p->input, 1,
+                                            CARNOT_SPLIT_ROWS, CARNOT_SPLIT_ROWS, 0});
   s->block = carnot_ceildiv(s->batch, carnot_max_i64(1, carnot_min_i64(8, s->batch / 4)));
   s->blocks = carnot_ceildiv(s->batch, s->block);
   *out_workspace_bytes = (size_t)(rows * carnot_cpu_recurrent_columns(p) +
@@ -199,8 +203,8 @@ static void project(const sequences* q, const float* a, int64_t from, int64_t ga
   else
     gemm.epilogue.bias =
         (const float*)q->run->step->constants[kStateBias] + q->direction * p->gates * h + from * h;
-  carnot_packed_weights_gemm(q->run->kernels, (carnot_weights_type)p->weights)(&gemm, 0, q->count,
-                                                                               0, n);
+  carnot_packed_weights_gemm(q->run->kernels, carnot_cpu_recurrent_r_type(p))(&gemm, 0, q->count, 0,
+                                                                              n);
 }
 
 static void advance(const sequences* q, const float* x, int64_t x_ld) {
