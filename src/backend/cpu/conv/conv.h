@@ -67,6 +67,12 @@ carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const ca
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs,
                                           carnot_window_geometry* out) CARNOT_MUST_USE;
+// The same where input 0 is float32 whose channels may lie anywhere, |out_src_c| elements apart;
+// the geometry is that of its pixels.
+carnot_status* carnot_conv_configure_pixels(const carnot_step_view* step,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs, int64_t* out_src_c,
+                                            carnot_window_geometry* out) CARNOT_MUST_USE;
 // The same where the result is dense row-major float32; the geometry is that of channels-last.
 carnot_status* carnot_conv_configure_row_major(const carnot_step_view* step,
                                                const carnot_operand* inputs,
@@ -100,6 +106,9 @@ carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
 // How the results of |call| are cut into parts.
 carnot_work_partition carnot_conv_tiles_partition(int threads,
                                                   const carnot_conv2d_bf16_tiles* call);
+// Output rows of an image that a part computes where it copies the |span| input rows under each of
+// them: parts of few rows would copy most rows twice.
+int64_t carnot_conv_rows_per_part(int threads, int64_t rows, int64_t span);
 // work: weights of |weight_bytes| bytes each.
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes);

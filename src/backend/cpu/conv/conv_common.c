@@ -167,6 +167,18 @@ carnot_status* carnot_conv_configure_row_major(const carnot_step_view* step,
   return carnot_conv_configure(step, inputs, &y, out);
 }
 
+carnot_status* carnot_conv_configure_pixels(const carnot_step_view* step,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs, int64_t* out_src_c,
+                                            carnot_window_geometry* out) {
+  carnot_operand x = inputs[0];
+  CARNOT_CHECK(x.rank >= 3 && x.format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
+               "an input of rank %d and %s", x.rank, carnot_dtype_name(x.format.dtype));
+  *out_src_c = x.strides[1];
+  x.strides[1] = 1;
+  return carnot_conv_configure_from(step, &x, inputs, outputs, out);
+}
+
 carnot_status* carnot_conv_configure_from(const carnot_step_view* step, const carnot_operand* x,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs,
@@ -208,6 +220,12 @@ carnot_status* carnot_conv_check_bf16(const carnot_epilogue_plan* plan, bool tak
                "a residual of %s, a result of %s",
                carnot_dtype_name(inputs[plan->residual].format.dtype), carnot_dtype_name(result));
   return NULL;
+}
+
+int64_t carnot_conv_rows_per_part(int threads, int64_t rows, int64_t span) {
+  const int64_t even = carnot_ceildiv(rows, carnot_parts(threads)),
+                tall = carnot_min_i64(4 * span, carnot_ceildiv(rows, 4 * (int64_t)threads));
+  return carnot_max_i64(1, carnot_max_i64(even, tall));
 }
 
 void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,

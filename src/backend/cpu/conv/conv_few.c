@@ -82,14 +82,7 @@ static carnot_status* few_configure(const carnot_step_view* step, const carnot_o
                                     size_t* out_workspace_bytes) {
   few_state* state = memory;
   *out_workspace_bytes = 0;
-  // The geometry is that of the pixels; how far apart their channels are is told to the kernel.
-  carnot_operand x = inputs[0];
-  CARNOT_CHECK(x.rank >= 3, INVALID_MODEL, "an input of rank %d", x.rank);
-  state->src_c = x.strides[1];
-  x.strides[1] = 1;
-  CARNOT_TRY(carnot_conv_configure_from(step, &x, inputs, outputs, &state->geometry));
-  CARNOT_CHECK(x.format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "an input of %s",
-               carnot_dtype_name(x.format.dtype));
+  CARNOT_TRY(carnot_conv_configure_pixels(step, inputs, outputs, &state->src_c, &state->geometry));
   CARNOT_TRY(carnot_conv_check_bf16(&((const carnot_conv_params*)step->params)->epilogue_plan,
                                     /*takes_gate=*/true, inputs, outputs));
   const carnot_window_geometry* geometry = &state->geometry;

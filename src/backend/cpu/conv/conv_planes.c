@@ -96,11 +96,7 @@ static carnot_status* planes_configure(const carnot_step_view* step, const carno
   s->ld = carnot_conv2d_planes_ld(s->strip, g->s, g->dilation_w);
   s->row = g->c * s->ld;
   s->floats = (int64_t)carnot_align_up((size_t)(s->held * s->row), 16);
-  // Parts of few rows would transpose most rows twice.
-  s->rows_per_part =
-      carnot_max_i64(carnot_ceildiv(g->p, carnot_parts(step->threads)),
-                     carnot_min_i64(4 * s->held, carnot_ceildiv(g->p, 4 * (int64_t)step->threads)));
-  s->rows_per_part = carnot_max_i64(1, s->rows_per_part);
+  s->rows_per_part = carnot_conv_rows_per_part(step->threads, g->p, s->held);
   s->parts_per_image = carnot_ceildiv(g->p, s->rows_per_part);
   *out_workspace_bytes = (size_t)(s->floats * s->parts_per_image * g->n) * sizeof(float);
   return NULL;

@@ -21,6 +21,7 @@
 #include "kernel/cpu/conv/conv2d_winograd_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"
+#include "kernel/cpu/conv/im2col_f32.h"
 #include "kernel/cpu/conv/scale_channels_f32.h"
 #include "kernel/cpu/conv/sum_columns_f32.h"
 #include "kernel/cpu/copy/transpose.h"
