@@ -11,20 +11,20 @@ enum {
   kMaxStages = CARNOT_CONV_CHAIN_MAX_STAGES,
   kLeastInner = 1 << 16,  // elements: smaller images gain nothing from blocks of rows
   kLeastRows = 4,         // expanded rows by those that neighbouring blocks share
-  kDeep = 64,             // channels of a 1x1 convolution from which on, with
-  kDeepFilters = 32       // so many filters, splitting its pixels pays
+  kSplitChannels = 24,    // channels of a 1x1 convolution from which on, with
+  kSplitFilters = 16      // so many filters, splitting its pixels pays
 };
 
 // The tactics of one convolution that read and pack the stages; |few|: a first convolution of few
-// channels; |deep|: 1x1 convolutions of many channels, where it is another.
+// channels; |split_point|: 1x1 convolutions that split their pixels, or NULL.
 typedef struct chain_config {
-  const carnot_tactic *point, *few, *depthwise, *deep;
+  const carnot_tactic *point, *few, *depthwise, *split_point;
 } chain_config;
 
 static const carnot_tactic* point_tactic(const chain_config* config, int64_t channels,
                                          int64_t filters) {
-  const bool deep = config->deep && channels >= kDeep && filters >= kDeepFilters;
-  return deep ? config->deep : config->point;
+  const bool splits = config->split_point && channels >= kSplitChannels && filters >= kSplitFilters;
+  return splits ? config->split_point : config->point;
 }
 
 // ---- build ----
@@ -99,11 +99,11 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
   const chain_config* config = problem->tactic->config;
   carnot_conv_chain_params p = {.count = chain->count};
   double most = 0;
-  bool deep = false;
+  bool splits = false;
   for (int i = 0; i < chain->count; i++) {
     const char* why = reject_stage(problem, &chain->stages[i], &p.stages[i], reason, size);
     if (why) return why;
-    deep |= chain->stages[i].problem.tactic == config->deep;
+    splits |= chain->stages[i].problem.tactic == config->split_point;
     if (i + 1 == chain->count) break;
     if (carnot_epilogue_plan_has_full_operand(&p.stages[i].epilogue_plan))
       return "an operand inside the chain varies with the pixel";
@@ -121,9 +121,9 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
   }
   if (!carnot_conv_is_point(&p.stages[0]) && p.stages[0].window.auto_pad != CARNOT_PAD_NOTSET)
     return "the padding of the first convolution depends on sizes";
-  if (config->deep && !deep)
+  if (config->split_point && !splits)
     return carnot_because(reason, size, "no 1x1 convolution of %d channels and %d filters or more",
-                          kDeep, kDeepFilters);
+                          kSplitChannels, kSplitFilters);
   if (most < kLeastInner)
     return carnot_because(reason, size, "%.0f numbers between the convolutions stay in cache",
                           most);
@@ -225,13 +225,14 @@ CHAIN_TACTIC(avx512, AVX512);
 CHAIN_TACTIC(avx2, AVX2);
 CHAIN_TACTIC(scalar, SCALAR);
 
-#define CHAIN_SPLIT_TACTIC(split, SPLIT)                                                           \
-  extern const carnot_tactic carnot_tactic_conv_##split##_f32_amxbf16;                             \
-  static const chain_config kConfig_##split = {.point = &carnot_tactic_conv_f32_avx512,            \
-                                               .few = &carnot_tactic_conv_few_f32_avx512,          \
-                                               .depthwise = &carnot_tactic_depthwise_f32_avx512,   \
-                                               .deep = &carnot_tactic_conv_##split##_f32_amxbf16}; \
-  CARNOT_CPU_TACTIC(conv_chain_##split##_f32, amxbf16, AMX_BF16, .config = &kConfig_##split,       \
+#define CHAIN_SPLIT_TACTIC(split, SPLIT)                                                     \
+  extern const carnot_tactic carnot_tactic_conv_##split##_f32_amxbf16;                       \
+  static const chain_config kConfig_##split = {                                              \
+      .point = &carnot_tactic_conv_f32_avx512,                                               \
+      .few = &carnot_tactic_conv_few_f32_avx512,                                             \
+      .depthwise = &carnot_tactic_depthwise_f32_avx512,                                      \
+      .split_point = &carnot_tactic_conv_##split##_f32_amxbf16};                             \
+  CARNOT_CPU_TACTIC(conv_chain_##split##_f32, amxbf16, AMX_BF16, .config = &kConfig_##split, \
                     .numerics = CARNOT_NUMERICS_##SPLIT, CHAIN_FUNCTIONS)
 CHAIN_SPLIT_TACTIC(split6, SPLIT6);
 CHAIN_SPLIT_TACTIC(split3, SPLIT3);
