@@ -98,10 +98,10 @@ carnot_work_partition carnot_work_partition_make_window(carnot_isa isa, int thre
 // weights serve many rows, and wide, so that few parts convert the same rows.
 carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, int64_t n, int64_t k,
                                                       int64_t row_unit);
+enum { CARNOT_SPLIT_ROWS = 32 };  // of A in a tile of a GEMM of BF16 parts
 // For kernels that multiply BF16 parts: of the cuts into up to eight parts the one whose times with
 // one, two, four and eight threads are least in sum, for one thread the one whose time with it is
 // least; of more than four threads the one whose time with them, by carnot_parts_time, is least.
-enum { CARNOT_SPLIT_ROWS = 32 };  // of A in a tile of a GEMM
 typedef struct carnot_split_work {
   int64_t m, n, depth, taps;
   int64_t row_unit;             // rows are cut at multiples of it

@@ -7,7 +7,7 @@
 #include "backend/cpu/common/packed_weights.h"
 #include "kernel/cpu/gemm/pack_split.h"
 
-enum { kLeastPairChannels = 8, kLeastSplitChannels = 24 };
+enum { kLeastPairChannels = 8 };
 
 // ---- build ----
 
@@ -25,7 +25,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
 
 // Channels of a tap that fill a pair or, in parts, three quarters of a tile's depth.
 static int64_t least_channels(carnot_weights_type type) {
-  if (carnot_packed_weights_split(type)) return kLeastSplitChannels;
+  if (carnot_packed_weights_split(type)) return CARNOT_CONV_LEAST_SPLIT_CHANNELS;
   return type == CARNOT_WEIGHTS_BF16 ? kLeastPairChannels : 1;
 }
 

@@ -11,6 +11,10 @@
 
 enum { CARNOT_CONV_MAX_CHANNELS = 8192, CARNOT_CONV_MAX_FILTERS = 1 << 16 };
 
+// Channels of a tap from which on convolutions by BF16 parts take it: three quarters of the depth
+// of a tile.
+enum { CARNOT_CONV_LEAST_SPLIT_CHANNELS = 24 };
+
 // What kernels read where a tap falls into the padding.
 extern const float carnot_conv_zeros[CARNOT_CONV_MAX_CHANNELS];
 
@@ -47,6 +51,11 @@ carnot_status* carnot_conv_prepare(const carnot_problem* problem, carnot_prepare
 // Allocates constant 0 of |bytes|, at a multiple of 64 bytes.
 carnot_status* carnot_conv_alloc_weights(carnot_prepared* out, const char* packing, size_t bytes,
                                          void** out_packed) CARNOT_MUST_USE;
+// Packs |weights| [N,channels,taps], of as many taps as |shape| has rows of |channels|, their taps
+// one behind the other. Not for float32.
+carnot_status* carnot_conv_pack_taps(carnot_weights_type type, carnot_packed_weights_shape shape,
+                                     int64_t channels, const float* weights,
+                                     void* packed) CARNOT_MUST_USE;
 // Checks all that carnot_conv_prepare stored, for a window of up to |most_dims| dimensions.
 // INVALID_MODEL.
 carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_dims,

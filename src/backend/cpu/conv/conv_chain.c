@@ -11,8 +11,7 @@ enum {
   kMaxStages = CARNOT_CONV_CHAIN_MAX_STAGES,
   kLeastInner = 1 << 16,  // elements: smaller images gain nothing from blocks of rows
   kLeastRows = 4,         // expanded rows by those that neighbouring blocks share
-  kSplitChannels = 24,    // channels of a 1x1 convolution from which on, with
-  kSplitFilters = 16      // so many filters, splitting its pixels pays
+  kSplitFilters = 16      // of a 1x1 convolution from which on splitting its pixels pays
 };
 
 // The tactics of one convolution that read and pack the stages; |few|: a first convolution of few
@@ -23,7 +22,8 @@ typedef struct chain_config {
 
 static const carnot_tactic* point_tactic(const chain_config* config, int64_t channels,
                                          int64_t filters) {
-  const bool splits = config->split_point && channels >= kSplitChannels && filters >= kSplitFilters;
+  const bool splits = config->split_point && channels >= CARNOT_CONV_LEAST_SPLIT_CHANNELS &&
+                      filters >= kSplitFilters;
   return splits ? config->split_point : config->point;
 }
 
@@ -123,7 +123,7 @@ static const char* reject_chain(carnot_problem* problem, carnot_conv_chain* chai
     return "the padding of the first convolution depends on sizes";
   if (config->split_point && !splits)
     return carnot_because(reason, size, "no 1x1 convolution of %d channels and %d filters or more",
-                          kSplitChannels, kSplitFilters);
+                          CARNOT_CONV_LEAST_SPLIT_CHANNELS, kSplitFilters);
   if (most < kLeastInner)
     return carnot_because(reason, size, "%.0f numbers between the convolutions stay in cache",
                           most);

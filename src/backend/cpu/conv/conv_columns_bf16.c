@@ -3,8 +3,6 @@
 // column or two, and what they give is summed with its shifts. A tile multiplies 16 columns, of
 // which few filters fill few: 9x9 pixels of 16 channels to 3 take 45 tile multiplications, and 9
 // so.
-#include <stdlib.h>
-
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 #include "backend/cpu/conv/conv.h"
@@ -113,18 +111,13 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = CARNOT_WEIGHTS_BF16_TILES;
   const carnot_packed_weights_shape shape = weights_shape(p);
-  void *packed, *split, *wide;
+  void *packed, *split;
   CARNOT_TRY(carnot_conv_alloc_weights(
       out, carnot_packed_weights_packing(CARNOT_WEIGHTS_BF16_TILES), packed_bytes(p), &packed));
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(shape.taps * shape.depth * shape.n),
                               sizeof(float), "the columns of a filter", &split));
-  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n),
-                           sizeof(float), "weights before packing", &wide));
   split_columns(p, carnot_conv_weights(problem)->tensor->data, split);
-  carnot_pack_conv_k1n16_f32(shape.n, p->channels, shape.taps * joined_of(p), split, wide);
-  carnot_packed_weights_pack(CARNOT_WEIGHTS_BF16_TILES, shape, wide, packed);
-  free(wide);
-  return NULL;
+  return carnot_conv_pack_taps(CARNOT_WEIGHTS_BF16_TILES, shape, p->channels, split, packed);
 }
 
 // ---- load and run ----

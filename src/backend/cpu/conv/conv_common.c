@@ -111,6 +111,18 @@ carnot_status* carnot_conv_alloc_weights(carnot_prepared* out, const char* packi
   return NULL;
 }
 
+carnot_status* carnot_conv_pack_taps(carnot_weights_type type, carnot_packed_weights_shape shape,
+                                     int64_t channels, const float* weights, void* packed) {
+  void* wide;
+  const int64_t depth = shape.taps * shape.depth;
+  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(depth, shape.n), sizeof(float),
+                           "weights before packing", &wide));
+  carnot_pack_conv_k1n16_f32(shape.n, channels, depth / channels, weights, wide);
+  carnot_packed_weights_pack(type, shape, wide, packed);
+  free(wide);
+  return NULL;
+}
+
 carnot_status* carnot_conv_params_check(const carnot_conv_params* p, uint32_t input_count,
                                         int most_dims) {
   CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, most_dims));

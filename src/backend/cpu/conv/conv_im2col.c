@@ -1,7 +1,6 @@
 // Convolution of few channels as im2col and a GEMM of split float32: a tap of few channels would
 // fill little of the depth of a tile, all taps fill it together. Outputs are made in chunks whose
 // matrix stays in L2. With multiply-adds, which have no depth to fill, im2col was no faster.
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/common/isa_variants.h"
@@ -61,19 +60,13 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
   const carnot_weights_type type = carnot_packed_weights_type(problem->tactic);
   carnot_conv_params* p;
-  void *packed, *wide;
+  void* packed;
   CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   p->weights = (int32_t)type;
-  const carnot_packed_weights_shape shape = weights_shape(p);
   CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(type), weight_bytes(p),
                                        &packed));
-  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(shape.depth, shape.n), sizeof(float),
-                           "weights before packing", &wide));
-  carnot_pack_conv_k1n16_f32(shape.n, p->channels, carnot_conv_taps(p),
-                             carnot_conv_weights(problem)->tensor->data, wide);
-  carnot_packed_weights_pack(type, shape, wide, packed);
-  free(wide);
-  return NULL;
+  return carnot_conv_pack_taps(type, weights_shape(p), p->channels,
+                               carnot_conv_weights(problem)->tensor->data, packed);
 }
 
 // ---- load and run ----

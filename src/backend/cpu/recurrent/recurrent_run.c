@@ -82,17 +82,17 @@ carnot_status* carnot_cpu_recurrent_configure(const carnot_step_view* step,
     CARNOT_TRY(check_states(p, s, initial_of(step, inputs, i), "an initial state"));
   CARNOT_TRY(check_mask(step, inputs, x));
   int64_t rows = s->time * s->batch;
-  s->partition = carnot_work_partition_make(step->tactic->isa, step->threads, rows,
-                                            carnot_cpu_recurrent_columns(p), p->input);
-  if (carnot_packed_weights_split((carnot_weights_type)p->weights))
-    s->partition = carnot_work_partition_make_split(
-        step->threads, &(carnot_split_work){rows, carnot_cpu_recurrent_columns(p), p->input, 1,
-                                            CARNOT_SPLIT_ROWS, CARNOT_SPLIT_ROWS, 0});
+  const int64_t columns = carnot_cpu_recurrent_columns(p);
+  const carnot_split_work work = {rows, columns, p->input, 1, CARNOT_SPLIT_ROWS, CARNOT_SPLIT_ROWS,
+                                  0};
+  s->partition =
+      carnot_packed_weights_split((carnot_weights_type)p->weights)
+          ? carnot_work_partition_make_split(step->threads, &work)
+          : carnot_work_partition_make(step->tactic->isa, step->threads, rows, columns, p->input);
   s->block = carnot_ceildiv(s->batch, carnot_max_i64(1, carnot_min_i64(8, s->batch / 4)));
   s->blocks = carnot_ceildiv(s->batch, s->block);
-  *out_workspace_bytes = (size_t)(rows * carnot_cpu_recurrent_columns(p) +
-                                  part_floats(p, s) * s->blocks * p->directions) *
-                         sizeof(float);
+  *out_workspace_bytes =
+      (size_t)(rows * columns + part_floats(p, s) * s->blocks * p->directions) * sizeof(float);
   return NULL;
 }
 

@@ -27,7 +27,6 @@ typedef struct span {
   const float* weights;  // of channel 0, the first tap row inside, column k0
   int64_t k0, left;      // output channels from k0 on
   vf32 lo, hi;           // infinite where nothing is clipped
-  bool plain;            // float32 results, to which nothing is added
   carnot_kernel_activation gate;  // of BF16 results; NONE where there is none
   void* dst;                      // of the row, at channel 0
   const void* residual;           // likewise
@@ -124,7 +123,7 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t count, int vectors, i
     store_gated(sp, q, count, vectors, sum);
     return;
   }
-  if (sp->plain && count == kPixels && sp->left >= vectors * V_LANES) {
+  if (!c->dst_is_bf16 && !sp->residual && count == kPixels && sp->left >= vectors * V_LANES) {
     CARNOT_UNROLL
     for (int t = 0; t < kPixels; ++t) {
       CARNOT_UNROLL
@@ -200,7 +199,6 @@ void CARNOT_KERNEL(conv2d_few_f32)(const carnot_conv2d_few_f32* c, int64_t row0,
   const bool relu = e->activation == CARNOT_KERNEL_ACTIVATION_RELU,
              clip = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP;
   const span sp = {.conv = c,
-                   .plain = !c->dst_is_bf16 && !e->residual,
                    .gate = c->dst_is_bf16 ? gate_of(e->activation) : CARNOT_KERNEL_ACTIVATION_NONE,
                    .lo = v_set(relu   ? 0
                                : clip ? e->a
