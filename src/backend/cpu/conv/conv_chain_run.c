@@ -113,7 +113,7 @@ static void* expand(const chain_run* run, chain_slot* slot, char* buffer, int64_
   }
   const int64_t first = slot->end - slot->begin, count = end - slot->begin;
   if (slot->end < end) {
-    const carnot_pixels dst = {buffer + first * b->row_bytes, b->is_bf16, s->channels};
+    const carnot_pixels dst = {buffer + first * b->row_bytes, b->is_bf16, b->ld, false};
     if (carnot_conv_is_point(&run->params->stages[0]))
       expand_points(run, image, slot->end, end, dst, scratch);
     else if (run->params->stages[0].weights == CARNOT_WEIGHTS_BF16_TILES)
@@ -180,12 +180,13 @@ static void chain_block(void* argument, int64_t part) {
   const carnot_pixels result = carnot_pixels_of(&run->outputs[0], pixel0 * s->ld, s->ld);
   const bool projects = p->depthwise + 1 < p->count;
   const carnot_pixels filtered =
-      projects ? (carnot_pixels){expanded + s->expanded.bytes, s->filtered.is_bf16, s->channels}
+      projects ? (carnot_pixels){expanded + s->expanded.bytes, s->filtered.is_bf16, s->filtered.ld,
+                                 s->filtered.ld > s->channels}
                : result;
   if (p->depthwise > 0) {
     void* rows = expand(run, &run->slots[slot], expanded, image, r.begin, r.end, scratch);
-    filter(run, &r, (carnot_pixels){rows, s->expanded.is_bf16, s->channels}, w->w * s->channels,
-           filtered, pixel0);
+    filter(run, &r, (carnot_pixels){rows, s->expanded.is_bf16, s->expanded.ld, false},
+           w->w * s->channels, filtered, pixel0);
   } else {
     const carnot_pixels src =
         carnot_pixels_of(&run->inputs[0], image * s->src_n + r.begin * s->src_h, s->src_w);
@@ -193,7 +194,8 @@ static void chain_block(void* argument, int64_t part) {
   }
   if (projects) {
     carnot_epilogue_plan_run(run->kernels, &p->stages[p->depthwise].epilogue_plan, run->inputs,
-                             filtered.data, s->channels, 0, m, 0, s->channels);
+                             filtered.data, filtered.ld, 0, m, 0, s->channels);
+    carnot_conv_stage_pad(filtered, s->channels, m);
     point(run, p->depthwise + 1, filtered, result, m, pixel0, scratch);
   }
   const carnot_conv_params* last = &p->stages[p->count - 1];

@@ -57,9 +57,13 @@ static int64_t least_blocks(int threads, const carnot_conv_chain_params* p) {
 static void cut_rows(int threads, const carnot_conv_chain_params* p, carnot_conv_chain_state* s) {
   const carnot_window_geometry* w = &s->window;
   carnot_conv_chain_buffer *expanded = &s->expanded, *filtered = &s->filtered;
+  const int next = p->depthwise + 1;
+  expanded->ld = s->channels;
   if (p->depthwise > 0) expanded->row_bytes = w->w * s->channels * element_bytes(expanded->is_bf16);
-  if (p->depthwise + 1 < p->count)
-    filtered->row_bytes = w->q * s->channels * element_bytes(filtered->is_bf16);
+  if (next < p->count) {
+    filtered->ld = carnot_conv_stage_src_ld(&p->stages[next], filtered->is_bf16);
+    filtered->row_bytes = w->q * filtered->ld * element_bytes(filtered->is_bf16);
+  }
   const int64_t blocks = least_blocks(threads, p);
   int64_t rows;
   for (s->block_count = blocks;; s->block_count += blocks) {
@@ -82,14 +86,17 @@ static carnot_status* find_scratch(const carnot_conv_chain_params* p, bool src_i
   for (int i = 0; i < p->count; i++) {
     if (p->stages[i].weights != CARNOT_WEIGHTS_BF16_TILES) continue;
     const bool last = i > 0;
+    const carnot_pixels src = last ? (carnot_pixels){NULL, s->filtered.is_bf16, s->filtered.ld,
+                                                     s->filtered.ld > s->channels}
+                                   : (carnot_pixels){NULL, src_is_bf16, s->src_w, false};
     carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(
-        &p->stages[i], last ? s->filtered.rows * s->window.q : s->expanded.rows * s->window.w,
-        last ? s->channels : s->src_w, last ? s->ld : s->channels);
+        &p->stages[i], last ? s->filtered.rows * s->window.q : s->expanded.rows * s->window.w, src,
+        last ? s->ld : s->channels);
     if (!carnot_conv_is_point(&p->stages[i])) {
       call = carnot_conv_tiles_call(&p->stages[i], &s->first);
       call.conv.n = 1, call.conv.p = s->expanded.rows;
+      call.src_is_bf16 = src_is_bf16;
     }
-    call.src_is_bf16 = last ? s->filtered.is_bf16 : src_is_bf16;
     CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                  "pixels of %lld channels do not fit in L2", (long long)p->stages[i].channels);
     s->scratch_bytes = carnot_max_i64(

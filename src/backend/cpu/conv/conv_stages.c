@@ -147,17 +147,35 @@ carnot_epilogue_f32 carnot_conv_stage_epilogue(const carnot_conv_params* p, cons
   return e;
 }
 
+int64_t carnot_conv_stage_src_ld(const carnot_conv_params* p, bool is_bf16) {
+  enum { kTileDepth = 32 };
+  return is_bf16 && p->weights == CARNOT_WEIGHTS_BF16_TILES
+             ? carnot_ceildiv(p->channels, kTileDepth) * kTileDepth
+             : p->channels;
+}
+
+void carnot_conv_stage_pad(carnot_pixels pixels, int64_t channels, int64_t m) {
+  if (!pixels.zero_padded) return;
+  uint16_t* to = (uint16_t*)pixels.data + channels;
+  for (int64_t i = 0; i < m; i++, to += pixels.ld)
+    memset(to, 0, (size_t)(pixels.ld - channels) * sizeof *to);
+}
+
 carnot_conv2d_bf16_tiles carnot_conv_stage_tiles(const carnot_conv_params* p, int64_t m,
-                                                 int64_t lda, int64_t ldc) {
-  return carnot_conv2d_bf16_tiles_of_gemm(m, p->channels, p->filters, lda, ldc);
+                                                 carnot_pixels src, int64_t ldc) {
+  const int64_t channels = src.zero_padded ? src.ld : p->channels;
+  carnot_conv2d_bf16_tiles call =
+      carnot_conv2d_bf16_tiles_of_gemm(m, channels, p->filters, src.ld, ldc);
+  call.src_is_bf16 = src.is_bf16;
+  return call;
 }
 
 void carnot_conv_stage_run_point(const carnot_conv_stage_point* point, int64_t m, int64_t n0,
                                  int64_t n1) {
   const carnot_conv_params* p = point->params;
   if (p->weights == CARNOT_WEIGHTS_BF16_TILES) {
-    carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(p, m, point->src.ld, point->dst.ld);
-    call.src_is_bf16 = point->src.is_bf16, call.dst_is_bf16 = point->dst.is_bf16;
+    carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(p, m, point->src, point->dst.ld);
+    call.dst_is_bf16 = point->dst.is_bf16;
     call.residual_is_bf16 = point->residual_is_bf16;
     call.scratch = point->scratch;
     call.conv.src = point->src.data, call.conv.dst = point->dst.data;

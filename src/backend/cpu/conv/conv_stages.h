@@ -44,7 +44,14 @@ typedef struct carnot_pixels {
   void* data;
   bool is_bf16;  // else float32
   int64_t ld;
+  bool zero_padded;  // zeros follow the channels up to |ld|, a multiple of a tile's K
 } carnot_pixels;
+
+// The |ld| of a buffer that 1x1 convolution |p| reads: with zeros behind its channels BF16 tiles
+// read pixels where they lie.
+int64_t carnot_conv_stage_src_ld(const carnot_conv_params* p, bool is_bf16);
+// Writes the zeros behind |channels| of |m| pixels; nothing unless they are zero padded.
+void carnot_conv_stage_pad(carnot_pixels pixels, int64_t channels, int64_t m);
 
 static inline void* carnot_pixels_element(void* data, bool is_bf16, int64_t at) {
   return (char*)data + at * (is_bf16 ? 2 : 4);
@@ -52,7 +59,7 @@ static inline void* carnot_pixels_element(void* data, bool is_bf16, int64_t at) 
 // From element |at| of |t| on.
 static inline carnot_pixels carnot_pixels_of(const carnot_operand* t, int64_t at, int64_t ld) {
   const bool is_bf16 = t->format.dtype == CARNOT_DTYPE_BF16;
-  return (carnot_pixels){carnot_pixels_element(t->data, is_bf16, at), is_bf16, ld};
+  return (carnot_pixels){carnot_pixels_element(t->data, is_bf16, at), is_bf16, ld, false};
 }
 
 // The epilogue of a stage over pixels from number |pixel| of the result on, which a residual is
@@ -63,7 +70,7 @@ carnot_epilogue_f32 carnot_conv_stage_epilogue(const carnot_conv_params* p, cons
 
 // A 1x1 convolution of |m| pixels as the kernel of BF16 tiles takes it; without pointers.
 carnot_conv2d_bf16_tiles carnot_conv_stage_tiles(const carnot_conv_params* p, int64_t m,
-                                                 int64_t lda, int64_t ldc);
+                                                 carnot_pixels src, int64_t ldc);
 
 // A 1x1 convolution with what its kernel applies of the epilogue: filters [n0,n1) of |m| pixels.
 typedef struct carnot_conv_stage_point {

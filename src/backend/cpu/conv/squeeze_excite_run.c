@@ -9,6 +9,12 @@ enum {
   kPixelUnit = 32          // pixels of a block and its multiples
 };
 
+// Pixels of a buffer of scaled ones.
+static carnot_pixels scaled_pixels(const carnot_conv_params* p, bool is_bf16, void* data) {
+  const int64_t ld = carnot_conv_stage_src_ld(p, is_bf16);
+  return (carnot_pixels){data, is_bf16, ld, ld > p->channels};
+}
+
 // ---- configure ----
 
 static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
@@ -18,8 +24,8 @@ static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
   const int64_t m = g->n * s->pixels;
   const carnot_weights_type type = (carnot_weights_type)p->weights;
   if (type == CARNOT_WEIGHTS_BF16_TILES) {
-    carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(p, m, p->channels, g->ld);
-    call.src_is_bf16 = true;
+    const carnot_conv2d_bf16_tiles call =
+        carnot_conv_stage_tiles(p, m, scaled_pixels(p, true, NULL), g->ld);
     return carnot_conv_tiles_partition(step->threads, &call);
   }
   if (!carnot_packed_weights_split(type))
@@ -36,8 +42,8 @@ static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
 // Scratch of the kernel of BF16 tiles for |pixels|.
 static carnot_status* find_scratch(const carnot_conv_params* p, int64_t pixels, int64_t ld,
                                    int64_t* out_bytes) {
-  carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(p, pixels, p->channels, ld);
-  call.src_is_bf16 = true;
+  const carnot_conv2d_bf16_tiles call =
+      carnot_conv_stage_tiles(p, pixels, scaled_pixels(p, true, NULL), ld);
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "pixels of %lld channels do not fit in L2", (long long)p->channels);
   *out_bytes = carnot_conv2d_bf16_tiles_scratch(&call);
@@ -51,7 +57,8 @@ static carnot_status* find_buffers(const carnot_squeeze_excite_params* params,
   int64_t scratch = 0;
   s->scaled_is_bf16 = p->weights == CARNOT_WEIGHTS_BF16_TILES;
   s->scales_first = s->partition.n_count > 1;
-  const int64_t bytes = p->channels * (s->scaled_is_bf16 ? 2 : 4),
+  const int64_t bytes =
+                    carnot_conv_stage_src_ld(p, s->scaled_is_bf16) * (s->scaled_is_bf16 ? 2 : 4),
                 fit = carnot_max_i64(kLeastPixels, kSlotBytes / bytes / kPixelUnit * kPixelUnit);
   s->scaled_pixels = s->scales_first ? all : carnot_min_i64(all, fit);
   s->scaled_bytes = (int64_t)carnot_align_up((size_t)(s->scaled_pixels * bytes), 64);
@@ -212,15 +219,17 @@ static void scale_pixels(const block_run* run, int64_t m, int64_t end, carnot_pi
         .src_is_bf16 = src.is_bf16,
         .dst_is_bf16 = dst.is_bf16};
     run->kernels->scale_channels_f32(&scale);
+    carnot_conv_stage_pad(dst, g->c, count);
     dst.data = carnot_pixels_element(dst.data, dst.is_bf16, count * dst.ld);
   }
 }
 
 static carnot_pixels scaled_at(const block_run* run, void* buffer, int64_t m) {
   const carnot_squeeze_excite_state* s = run->state;
-  const int64_t c = s->geometry.c;
-  return (carnot_pixels){carnot_pixels_element(buffer, s->scaled_is_bf16, m * c), s->scaled_is_bf16,
-                         c};
+  carnot_pixels pixels =
+      scaled_pixels(&run->params->stages[CARNOT_PROJECT], s->scaled_is_bf16, buffer);
+  pixels.data = carnot_pixels_element(buffer, pixels.is_bf16, m * pixels.ld);
+  return pixels;
 }
 
 static void scale_part(void* argument, int64_t part) {

@@ -7,20 +7,26 @@
 
 // ---- the copy of pixels ----
 
-CARNOT_INLINE void copy_pixel(bool is_bf16, const char* from, int64_t channels, char* to) {
-  for (int64_t k = 0; k < channels; k += 32, to += kTileBytes)
-    _mm512_store_si512(to, load_bf16_32(is_bf16, from, k, channels - k));
+CARNOT_INLINE void copy_pixels_of(bool is_bf16, const tiles_call* call, const char* from,
+                                  int64_t stride, int64_t count, char* to) {
+  const int64_t channels = call->conv.c, depth = call->layout.depth;
+  // One tile's row a pixel: the masks of all pixels are the same.
+  if (channels <= 32) {
+    for (int64_t i = 0; i < count; ++i, from += stride, to += kTileBytes)
+      _mm512_store_si512(to, load_bf16_32(is_bf16, from, 0, channels));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i, from += stride, to += depth)
+    for (int64_t k = 0; k < channels; k += 32)
+      _mm512_store_si512(to + k * 2, load_bf16_32(is_bf16, from, k, channels - k));
 }
 
 static void copy_pixels(const tiles_call* call, const char* from, int64_t stride, int64_t count,
                         char* to) {
-  const carnot_conv2d_bf16_tiles* p = call->problem;
-  for (int64_t i = 0; i < count; ++i, from += stride, to += call->layout.depth) {
-    if (p->src_is_bf16)
-      copy_pixel(true, from, call->conv.c, to);
-    else
-      copy_pixel(false, from, call->conv.c, to);
-  }
+  if (((const carnot_conv2d_bf16_tiles*)call->problem)->src_is_bf16)
+    copy_pixels_of(true, call, from, stride, count, to);
+  else
+    copy_pixels_of(false, call, from, stride, count, to);
 }
 
 // |count| numbers from |from| on; returns whether all are finite.
@@ -104,6 +110,22 @@ typedef struct finished_rows {
   float* sums;
 } finished_rows;
 
+// Results of whole vectors in BF16, of pixels that lie one behind the other.
+CARNOT_INLINE void finish_dense(const carnot_conv2d_bf16_tiles* p, const epilogue* e,
+                                const finished_rows* r) {
+  const int64_t ld = p->conv.ld;
+  const vf32 lo = e->lo, hi = e->hi, bias[2] = {e->bias[0], e->bias[1]};
+  const float *sums = r->sums + r->begin * kStepColumns, *end = r->sums + r->end * kStepColumns;
+  uint16_t* dst = (uint16_t*)(void*)p->conv.dst + (r->step->out[0] + r->begin) * ld + r->n;
+  for (; sums < end; sums += kStepColumns, dst += ld) {
+    vf32 x[2];
+    CARNOT_UNROLL
+    for (int v = 0; v < 2; ++v)
+      x[v] = v_min_to(hi, v_max_to(lo, v_add(v_load(sums + v * kPanel), bias[v])));
+    _mm512_storeu_si512(dst, (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]));
+  }
+}
+
 // |vectors| of 16 columns, |whole| or masked.
 CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation rough, bool as_bf16,
                                int vectors, bool whole, const carnot_conv2d_bf16_tiles* p,
@@ -144,7 +166,10 @@ CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation roug
 CARNOT_INLINE void finish_columns(residual_type type, carnot_kernel_activation rough, bool as_bf16,
                                   const carnot_conv2d_bf16_tiles* p, const epilogue* e,
                                   const finished_rows* r) {
-  if (e->columns == 0xffffffff)
+  if (type == RESIDUAL_NONE && !rough && as_bf16 && e->columns == 0xffffffff && e->stores &&
+      r->step->dense)
+    finish_dense(p, e, r);
+  else if (e->columns == 0xffffffff)
     finish_rows(type, rough, as_bf16, 2, true, p, e, r);
   else if (e->columns > 0xffff)
     finish_rows(type, rough, as_bf16, 2, false, p, e, r);
