@@ -10,22 +10,24 @@
 
 #include "kernel/cpu/gemm/gemm_ukernel_split.h"
 
+// Weights in parts lie slice by slice, those rounded to one part tap by tap.
 static split_steps steps_of(const split_block_call* call, const k_part* part) {
   const split_image* image = call->image;
-  const int64_t slice = slice_bytes(image, call->rows);
-  split_steps steps = {.count = part->s1 - part->s0};
-  const int64_t taps = image->conv->r * image->conv->s;
+  const int64_t slice = slice_bytes(image, call->rows), s = image->conv->s,
+                taps = image->conv->r * s;
+  const bool inside = image->parts > 1;
+  int64_t tap = inside ? part->s0 % taps : part->s0 / call->steps_of_tap,
+          at = inside ? part->s0 / taps : part->s0 % call->steps_of_tap;
+  split_steps steps;
+  steps.count = part->s1 - part->s0;
   for (int64_t i = 0; i < steps.count; ++i) {
-    // Weights in parts lie slice by slice, those rounded to one part tap by tap.
-    const int64_t step = part->s0 + i;
-    const bool inside = image->parts > 1;
-    const int64_t tap = inside ? step % taps : step / call->steps_of_tap,
-                  at = inside ? step / taps : step % call->steps_of_tap;
-    const int64_t weights =
-        inside ? call->slice0 * taps + step : tap * call->slices_of_tap + call->slice0 + at;
-    steps.a[i] =
-        tap_offset(image, call->rows, tap / image->conv->s, tap % image->conv->s) + at * slice;
+    const int64_t weights = inside ? call->slice0 * taps + part->s0 + i
+                                   : tap * call->slices_of_tap + call->slice0 + at;
+    const int64_t offset = taps == 1 ? 0 : tap_offset(image, call->rows, tap / s, tap % s);
+    steps.a[i] = offset + at * slice;
     steps.b[i] = weights * call->slice_weights;
+    if (inside && ++tap == taps) tap = 0, ++at;
+    if (!inside && ++at == call->steps_of_tap) at = 0, ++tap;
   }
   return steps;
 }

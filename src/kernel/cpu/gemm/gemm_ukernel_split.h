@@ -180,14 +180,19 @@ CARNOT_INLINE void add_rows(int panels, const split_sums* s, int row, int64_t ld
 }
 
 // Bounds are infinite where there are none; NaN passes both.
-CARNOT_INLINE void finish_as(bool whole, bool adds, const split_block_call* call,
+CARNOT_INLINE void finish_as(bool whole, bool adds, bool first, const split_block_call* call,
                              const split_sums* s, int begin, int end) {
+  // Copies: the compiler takes a stored vector for a change of whatever pointers lead to.
   const carnot_conv2d_f32* c = call->image->conv;
   const carnot_epilogue_f32* e = &c->epilogue;
-  const int64_t n = s->to.n, left = call->n_end - n;
+  const int64_t n = s->to.n, left = call->n_end - n, ld = c->ld, residual_ld = e->residual_ld,
+                at_ld = s->ld, sums_ld = call->sums_ld;
+  const int64_t* outputs = call->outputs + s->to.m;
+  const float *at = s->at + begin * at_ld, *sums = s->to.sums + begin * sums_ld,
+              *residuals = adds ? e->residual + n : NULL;
+  float* results = c->dst + n;
   const __mmask32 mask = whole ? 0xffffffff : (__mmask32)((UINT64_C(1) << left) - 1);
   const vf32 lo = v_set(call->lo), hi = v_set(call->hi);
-  const bool first = s->to.first;
   vf32 bias[2];
   CARNOT_UNROLL
   for (int v = 0; v < 2; ++v) {
@@ -195,22 +200,30 @@ CARNOT_INLINE void finish_as(bool whole, bool adds, const split_block_call* call
     // x + -0 is x.
     bias[v] = e->bias ? _mm512_maskz_loadu_ps(part, e->bias + n + v * TILE_PANEL) : v_set(-0.0f);
   }
-  for (int i = begin; i < end; ++i) {
-    const int64_t m = call->outputs[s->to.m + i];
+  for (int i = begin; i < end; ++i, at += at_ld, sums += sums_ld) {
+    const int64_t m = outputs[i];
     if (m < 0) continue;
-    float* dst = c->dst + m * c->ld + n;
-    const float* residual = adds ? e->residual + m * e->residual_ld + n : NULL;
+    float* dst = results + m * ld;
     CARNOT_UNROLL
     for (int v = 0; v < 2; ++v) {
       const __mmask16 part = (__mmask16)(mask >> 16 * v);
-      vf32 x = v_load(s->at + i * s->ld + v * TILE_PANEL);
-      if (!first) x = v_add(v_load(s->to.sums + i * call->sums_ld + v * TILE_PANEL), x);
+      vf32 x = v_load(at + v * TILE_PANEL);
+      if (!first) x = v_add(v_load(sums + v * TILE_PANEL), x);
       x = v_add(x, bias[v]);
-      if (adds) x = v_add(x, _mm512_maskz_loadu_ps(part, residual + v * TILE_PANEL));
+      if (adds)
+        x = v_add(x, _mm512_maskz_loadu_ps(part, residuals + m * residual_ld + v * TILE_PANEL));
       x = v_min_to(hi, v_max_to(lo, x));
       _mm512_mask_storeu_ps(dst + v * TILE_PANEL, part, x);
     }
   }
+}
+
+CARNOT_INLINE void finish_parts(bool whole, bool adds, const split_block_call* call,
+                                const split_sums* s, int begin, int end) {
+  if (s->to.first)
+    finish_as(whole, adds, /*first=*/true, call, s, begin, end);
+  else
+    finish_as(whole, adds, /*first=*/false, call, s, begin, end);
 }
 
 // Stores kFinishedRows rows of |done| to dst.
@@ -220,10 +233,10 @@ static void finish_rows(const split_block_call* call, split_overlap* b) {
   const int rows = (int)min_i64(s->groups * kAmxRows, call->count - s->to.m);
   const int end = rows - b->row < kFinishedRows ? rows : b->row + kFinishedRows;
   const bool whole = call->n_end - s->to.n >= kColumns, adds = call->image->conv->epilogue.residual;
-  if (whole && adds) finish_as(true, true, call, s, b->row, end);
-  if (whole && !adds) finish_as(true, false, call, s, b->row, end);
-  if (!whole && adds) finish_as(false, true, call, s, b->row, end);
-  if (!whole && !adds) finish_as(false, false, call, s, b->row, end);
+  if (whole && adds) finish_parts(true, true, call, s, b->row, end);
+  if (whole && !adds) finish_parts(true, false, call, s, b->row, end);
+  if (!whole && adds) finish_parts(false, true, call, s, b->row, end);
+  if (!whole && !adds) finish_parts(false, false, call, s, b->row, end);
   b->row = end;
   if (end == rows) b->done.groups = 0;
 }

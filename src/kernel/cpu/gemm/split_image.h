@@ -99,6 +99,8 @@ static bool split_image_init(split_image* image, const carnot_conv2d_f32* c, int
 // Where the pixel of output 0 under tap (r,s) begins.
 static int64_t tap_offset(const split_image* image, int64_t rows, int64_t r, int64_t s) {
   const carnot_conv2d_f32* c = image->conv;
+  if (c->stride_h == 1 && c->stride_w == 1)
+    return (r * c->dilation_h * image->width + s * c->dilation_w) * image->pitch;
   const int64_t plane = r % image->row_planes * image->column_planes + s % image->column_planes;
   const int64_t down = r * c->dilation_h / c->stride_h, right = s * c->dilation_w / c->stride_w;
   return (plane * plane_pixels(image, rows) + down * image->width + right) * image->pitch;
