@@ -111,17 +111,24 @@ typedef struct finished_rows {
 } finished_rows;
 
 // Results of whole vectors in BF16, of pixels that lie one behind the other.
-CARNOT_INLINE void finish_dense(const carnot_conv2d_bf16_tiles* p, const epilogue* e,
-                                const finished_rows* r) {
-  const int64_t ld = p->conv.ld;
+CARNOT_INLINE void finish_dense(residual_type type, const carnot_conv2d_bf16_tiles* p,
+                                const epilogue* e, const finished_rows* r) {
+  const int64_t m = r->step->out[0] + r->begin, ld = p->conv.ld,
+                residual_ld = p->conv.epilogue.residual_ld;
   const vf32 lo = e->lo, hi = e->hi, bias[2] = {e->bias[0], e->bias[1]};
-  const float *sums = r->sums + r->begin * kStepColumns, *end = r->sums + r->end * kStepColumns;
-  uint16_t* dst = (uint16_t*)(void*)p->conv.dst + (r->step->out[0] + r->begin) * ld + r->n;
-  for (; sums < end; sums += kStepColumns, dst += ld) {
+  const float *sums = r->sums + r->begin * kStepColumns, *end = r->sums + r->end * kStepColumns,
+              *residual = p->conv.epilogue.residual;
+  uint16_t* dst = (uint16_t*)(void*)p->conv.dst + m * ld + r->n;
+  int64_t at = m * residual_ld + r->n;
+  for (; sums < end; sums += kStepColumns, dst += ld, at += residual_ld) {
     vf32 x[2];
     CARNOT_UNROLL
-    for (int v = 0; v < 2; ++v)
-      x[v] = v_min_to(hi, v_max_to(lo, v_add(v_load(sums + v * kPanel), bias[v])));
+    for (int v = 0; v < 2; ++v) {
+      x[v] = v_add(v_load(sums + v * kPanel), bias[v]);
+      if (type != RESIDUAL_NONE)
+        x[v] = v_add(x[v], residual_of(type, residual, at + v * kPanel, 0xffff));
+      x[v] = v_min_to(hi, v_max_to(lo, x[v]));
+    }
     _mm512_storeu_si512(dst, (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]));
   }
 }
@@ -166,9 +173,8 @@ CARNOT_INLINE void finish_rows(residual_type type, carnot_kernel_activation roug
 CARNOT_INLINE void finish_columns(residual_type type, carnot_kernel_activation rough, bool as_bf16,
                                   const carnot_conv2d_bf16_tiles* p, const epilogue* e,
                                   const finished_rows* r) {
-  if (type == RESIDUAL_NONE && !rough && as_bf16 && e->columns == 0xffffffff && e->stores &&
-      r->step->dense)
-    finish_dense(p, e, r);
+  if (!rough && as_bf16 && e->columns == 0xffffffff && e->stores && r->step->dense)
+    finish_dense(type, p, e, r);
   else if (e->columns == 0xffffffff)
     finish_rows(type, rough, as_bf16, 2, true, p, e, r);
   else if (e->columns > 0xffff)
