@@ -14,7 +14,7 @@
 #include "carnot/runtime.h"
 #include "plan/plan.h"
 
-enum { CARNOT_ENGINE_VERSION = 11 };
+enum { CARNOT_ENGINE_VERSION = 12 };
 
 // The weights that an accelerator reads, in its memory.
 typedef struct carnot_device_weights {

@@ -7,15 +7,16 @@
 
 enum { kLeastGroupChannels = 16, kMostGroups = 8 };
 
-// Columns of the filter that are one tap.
-static int64_t joined_columns(const carnot_conv_params* p) {
+// Elements of the filter that are one tap.
+static int64_t joined_of(const carnot_conv_params* p) {
   const int x = p->window.rank - 1;
-  return carnot_bf16_tiles_joined_columns(p->channels / p->group, p->window.kernel[x],
-                                          p->window.dilations[x]);
+  return carnot_bf16_tiles_joined(p->channels / p->group, p->filters / p->group,
+                                  carnot_conv_taps(p) / p->window.kernel[x], p->window.kernel[x],
+                                  p->window.dilations[0], p->window.dilations[x]);
 }
 
 carnot_packed_weights_shape carnot_conv_tiles_weights_shape(const carnot_conv_params* p) {
-  const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_columns(p);
+  const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_of(p);
   return (carnot_packed_weights_shape){
       carnot_bf16_tiles_taps(carnot_conv_taps(p) / columns, columns, joined),
       p->channels / p->group * joined, p->filters / p->group};
@@ -33,7 +34,7 @@ carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
   return (carnot_conv2d_bf16_tiles){
       .conv = {CARNOT_WINDOW_FIELDS(g), .c = p->channels / p->group, .k = p->filters / p->group,
                .src_n = g->src_n, .src_h = g->src_h, .src_w = g->src_w, .ld = g->ld},
-      .joined = joined_columns(p)};
+      .joined = joined_of(p)};
 }
 
 // Whether the copy of the pixels holds a window of these channels for rows of any size.
@@ -50,7 +51,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   if (why) return why;
   if (carnot_conv_is_depthwise(&p)) return "the depthwise tactics take depthwise convolutions";
   if (p.window.rank > 2) return "the window has three dimensions";
-  if (p.channels / p.group < kLeastGroupChannels && joined_columns(&p) == 1)
+  if (p.channels / p.group < kLeastGroupChannels && joined_of(&p) == 1)
     return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
                           (long long)(p.channels / p.group), kLeastGroupChannels);
   if (p.group > kMostGroups)
@@ -69,8 +70,8 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
 static void pack_group(const carnot_conv_params* p, const float* weights, float* padded,
                        float* wide, void* packed) {
   const carnot_packed_weights_shape shape = carnot_conv_tiles_weights_shape(p);
-  const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_columns(p),
-                filled = (columns + joined - 1) / joined * joined;
+  const int64_t columns = p->window.kernel[p->window.rank - 1], joined = joined_of(p),
+                filled = joined > columns ? columns : (columns + joined - 1) / joined * joined;
   const int64_t rows = shape.n * (p->channels / p->group) * (carnot_conv_taps(p) / columns);
   for (int64_t i = 0; i < rows; i++)
     memcpy(padded + i * filled, weights + i * columns, (size_t)columns * sizeof(float));

@@ -6,8 +6,9 @@
 // Sizes, strides and the epilogue are those of carnot_conv2d_f32, whose pointers src, dst and
 // epilogue.residual point to elements of the types below; strides count elements. A GEMM [M,K] by
 // [K,N] is a 1x1 convolution over one row of M pixels.
-// With few channels (a first layer) |joined| columns of the filter are one tap of joined * C
-// channels, see carnot_bf16_tiles_joined_columns; columns beyond the filter have weights of zero.
+// With few channels (a first layer) |joined| columns of the filter, or all of its R * S elements,
+// are one tap of joined * C channels, see carnot_bf16_tiles_joined; columns beyond the filter have
+// weights of zero.
 // |weights| packed as k2n16d32 bf16: the panels of k2n16 bf16 (pack_half.h) with the depth of a tap
 // filled up with zeros to a multiple of 32, so that every tap begins with a tile.
 // |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
@@ -65,9 +66,16 @@ static inline int64_t carnot_bf16_tiles_joined_columns(int64_t c, int64_t s, int
   if (c > 16 || dilation_w != 1) return 1;
   return 32 / c < s ? 32 / c : s;
 }
+// The elements of a filter that are one tap: all of them where they fit in a tile's row and more
+// than a step's columns (32 of |k|) share the gathering, else columns of a row.
+static inline int64_t carnot_bf16_tiles_joined(int64_t c, int64_t k, int64_t r, int64_t s,
+                                               int64_t dilation_h, int64_t dilation_w) {
+  if (r > 1 && k > 32 && r * s * c <= 32 && dilation_h == 1 && dilation_w == 1) return r * s;
+  return carnot_bf16_tiles_joined_columns(c, s, dilation_w);
+}
 // The taps of a filter.
 static inline int64_t carnot_bf16_tiles_taps(int64_t r, int64_t s, int64_t joined) {
-  return r * ((s + joined - 1) / joined);
+  return joined > s ? 1 : r * ((s + joined - 1) / joined);
 }
 
 // Whether the kernel takes these sizes: no more than CARNOT_BF16_TILES_MAX_TAPS taps, and the

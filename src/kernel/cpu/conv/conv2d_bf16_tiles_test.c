@@ -31,13 +31,18 @@ static const problem kProblems[] = {
     {1, 16, 23, 11, 2, 16, 3, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_SILU, false, true},
     {2, 11, 32, 40, 1, 50, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
     {1, 18, 47, 70, 1, 33, 5, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_SILU, true, true},
+    {2, 41, 37, 3, 1, 40, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
+    {1, 9, 900, 3, 1, 64, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
+    {2, 3, 5, 1, 1, 33, 5, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_CLIP, true, true},
+    {1, 25, 23, 2, 1, 50, 4, 4, 3, 1, 0, CARNOT_KERNEL_ACTIVATION_SILU, false, true},
     {1, 3, 3, 2048, 1, 600, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
 };
 
-// The weights [K,C,R,S] of a group, |joined| columns a tap.
+// The weights [K,C,R,S] of a group, |joined| elements a tap.
 static float* packed_weights(const problem* p, const float* weights, int64_t joined) {
   const int64_t taps = carnot_bf16_tiles_taps(p->r, p->s, joined), depth = joined * p->c,
-                filled = (p->s + joined - 1) / joined * joined, rows = p->k * p->c * p->r;
+                filled = joined > p->s ? p->s : (p->s + joined - 1) / joined * joined,
+                rows = p->k * p->c * p->r;
   float *padded = buffer(rows * filled, 0),
         *wide = buffer(carnot_packed_k1n16_count(taps * depth, p->k), 0);
   for (int64_t i = 0; i < rows * filled; ++i)
@@ -63,7 +68,8 @@ static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, un
   void* dst = stored(kernels, dst_bf16, o.dst, dst_count);
   const int src_bytes = src_bf16 ? 2 : 4, dst_bytes = dst_bf16 ? 2 : 4;
   for (int64_t g = 0; g < p->groups; ++g) {
-    const int64_t joined = carnot_bf16_tiles_joined_columns(p->c, p->s, p->dilation);
+    const int64_t joined =
+        carnot_bf16_tiles_joined(p->c, p->k, p->r, p->s, p->dilation, p->dilation);
     float* packed = packed_weights(p, o.weights + g * p->k * p->c * p->r * p->s, joined);
     carnot_conv2d_bf16_tiles call = {.conv = conv_of(p, &o, g),
                                      .joined = joined,
@@ -119,7 +125,7 @@ static void check_not_finite(const carnot_cpu_kernels* kernels) {
   if (!kernels->conv2d_bf16_tiles) return;
   operands o;
   operands_init(&kProblem, kernels, WEIGHTS_BF16, &o);
-  const int64_t joined = carnot_bf16_tiles_joined_columns(kChannels, kFilter, 1);
+  const int64_t joined = carnot_bf16_tiles_joined(kChannels, kProblem.k, kFilter, kFilter, 1, 1);
   float* packed = packed_weights(&kProblem, o.weights, joined);
   o.src[(kAt * kSize + kAt) * o.src_ld] = INFINITY;
   carnot_conv2d_bf16_tiles call = {.conv = conv_of(&kProblem, &o, 0), .joined = joined};

@@ -37,7 +37,7 @@ typedef struct tiles_conv {
   const char* src;
   int64_t src_n, src_h, src_w;  // bytes
   int element;                  // bytes of an element of a tile
-  int64_t joined;               // columns of the filter that are one tap
+  int64_t joined;               // columns, or all elements, of the filter that are one tap
   bool in_place;                // elements lie in memory as tiles hold them
   bool windows;       // no window leaves the input, and a tile may be read at each of its pixels
   bool reads_behind;  // what tiles read behind a pixel's channels meets weights of zero and is
@@ -67,6 +67,7 @@ static inline tiles_conv tiles_conv_of_s8(const carnot_conv2d_s8_tiles* p) {
 
 typedef struct tiles_layout {
   bool direct;             // pixels are read where they lie, without a copy
+  bool gathered;           // the numbers under a whole filter are one tap, gathered for each output
   bool fits;               // the copy holds the pixels under some results
   int64_t bytes;           // of the copy
   int64_t taps, row_taps;  // of the filter, of a row of it
@@ -75,6 +76,7 @@ typedef struct tiles_layout {
   int64_t row_phases, column_phases;
   int64_t rows, out_columns;     // of a block
   int64_t copied_rows, columns;  // of a phase, and pixels of a copied row
+  int64_t dense_row;             // bytes of an input row that is gathered from
 } tiles_layout;
 
 static inline int64_t tiles_phases(int64_t taps, int64_t dilation, int64_t stride) {
@@ -95,8 +97,31 @@ static inline bool tiles_read_in_place(const tiles_conv* c, int64_t depth) {
   return c->in_place && ((one && even && whole) || (c->windows && c->q % kGroupRows == 0));
 }
 
+// The layout of a copy of up to |bytes| where the whole filter is one tap: a tile's row for each
+// output, and behind them the input rows that they are gathered from.
+static inline tiles_layout tiles_layout_gathered(const tiles_conv* c, int64_t bytes) {
+  tiles_layout l = {.gathered = true, .taps = 1, .row_taps = 1, .column_phases = 1};
+  l.depth = l.unit = kTileBytes;
+  l.row_phases = tiles_phases(c->r, 1, c->stride_h);
+  const int64_t more_rows = (c->r - 1) / c->stride_h, more_columns = (c->s - 1) / c->stride_w + 1,
+                pixel = c->stride_w * c->c * c->element;
+  const int64_t most = bytes - (kTileRows + l.row_phases + 1) * kTileBytes;
+  const int64_t columns =
+      most / (kTileBytes + l.row_phases * (1 + more_rows) * pixel) - more_columns;
+  l.out_columns = l.columns = columns < c->q ? columns : c->q;
+  l.fits = l.out_columns == c->q || l.out_columns >= kLeastColumns;
+  l.dense_row = (l.out_columns + more_columns) * pixel;
+  const int64_t rows = (most - l.row_phases * more_rows * l.dense_row) /
+                       (l.out_columns * kTileBytes + l.row_phases * l.dense_row);
+  l.rows = rows < 1 ? 1 : rows < c->p ? rows : c->p;
+  l.copied_rows = l.rows + more_rows;
+  l.bytes = bytes;
+  return l;
+}
+
 // The layout of a copy of up to |bytes|.
 static inline tiles_layout tiles_layout_within(const tiles_conv* c, int64_t bytes) {
+  if (c->joined > c->s) return tiles_layout_gathered(c, bytes);
   tiles_layout l = {.row_taps = (c->s + c->joined - 1) / c->joined};
   l.taps = c->r * l.row_taps;
   l.depth = (c->joined * c->c * c->element + kTileBytes - 1) / kTileBytes * kTileBytes;
@@ -132,7 +157,7 @@ static inline double tiles_copies(const tiles_conv* c, const tiles_layout* l) {
 // rows of a high filter.
 static inline tiles_layout tiles_layout_of(const tiles_conv* c) {
   const tiles_layout l = tiles_layout_within(c, kSmallCopyBytes);
-  const bool all = l.rows == c->p && l.out_columns == c->q;
+  const bool all = (l.rows == c->p && l.out_columns == c->q) || l.gathered;
   const bool some = l.rows * l.out_columns >= kFewResults && tiles_copies(c, &l) <= kMostCopies;
   return l.direct || (l.fits && (all || some)) ? l : tiles_layout_within(c, kLargeCopyBytes);
 }

@@ -27,20 +27,22 @@ static void copy_row(const tiles_call* call, int64_t columns, const char* row, i
   memset(to + end * depth, call->border, (size_t)((columns - end) * depth));
 }
 
-// The copy where columns are joined. Whole rows, for tiles read behind the pixels of a block, and
-// zeros behind the last. Returns whether all numbers are finite.
-static bool copy_dense_block(const tiles_call* call, const tiles_block* b) {
+// The copy where columns are joined: rows of |row| bytes and |pixels| pixels. Whole rows, for tiles
+// read behind the pixels of a block, and zeros behind the last. Returns whether all numbers are
+// finite.
+static bool copy_dense_block(const tiles_call* call, const tiles_block* b, char* copy, int64_t row,
+                             int64_t pixels) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
-  const int64_t count = b->rows + l->copied_rows - l->rows, row = l->columns * l->unit;
+  const int64_t count = b->rows + l->copied_rows - l->rows;
   bool finite = true;
   for (int64_t y = 0; y < l->row_phases; ++y) {
-    char* to = b->copy + y * l->copied_rows * row;
+    char* to = copy + y * l->copied_rows * row;
     for (int64_t i = 0; i < count; ++i, to += row) {
       const int64_t h = (b->p0 + i) * c->stride_h + y - c->pad_h;
       if ((uint64_t)h < (uint64_t)c->h)
         finite &= call->copy_dense(call, c->src + b->n * c->src_n + h * c->src_h,
-                                   b->q0 * c->stride_w - c->pad_w, l->columns * c->stride_w, to);
+                                   b->q0 * c->stride_w - c->pad_w, pixels, to);
       else
         memset(to, 0, (size_t)row);
     }
@@ -49,11 +51,55 @@ static bool copy_dense_block(const tiles_call* call, const tiles_block* b) {
   return finite;
 }
 
+enum {
+  kMostGathered = 32
+};  // rows of a filter, of which each fills two bytes of a tile's row or more
+
+// For each of |columns| outputs the |count| numbers under each of |rows| rows of the filter, at
+// |from|[row], as a tile's row.
+CARNOT_INLINE void gather_row(const char* const* from, int rows, int64_t count, int64_t pixel,
+                              int64_t columns, char* to) {
+  const __mmask32 one = (__mmask32)((UINT64_C(1) << count) - 1);
+  const char* under[kMostGathered];  // where the numbers of a row would begin a vector
+  for (int r = 0; r < rows; ++r) under[r] = from[r] - 2 * r * count;
+  for (int64_t j = 0; j < columns; ++j, to += kTileBytes) {
+    __m512i x = _mm512_maskz_loadu_epi16(one, under[0] + j * pixel);
+    for (int r = 1; r < rows; ++r)
+      x = _mm512_mask_loadu_epi16(x, one << r * count, under[r] + j * pixel);
+    _mm512_store_si512(to, x);
+  }
+}
+
+// The copy where the whole filter is one tap.
+static void gather_block(const tiles_call* call, const tiles_block* b) {
+  const tiles_conv* c = &call->conv;
+  const tiles_layout* l = &call->layout;
+  const int64_t pixel = c->stride_w * c->c * c->element, count = c->s * c->c, row = l->dense_row;
+  // A row of zeros, and what a load of the first rows reads before them.
+  char* dense = b->copy + (l->rows * l->columns + kTileRows + 1) * kTileBytes;
+  copy_dense_block(call, b, dense, row, row / (c->c * c->element));
+  char* to = b->copy;
+  for (int64_t i = 0; i < b->rows; ++i, to += l->columns * kTileBytes) {
+    const char* from[kMostGathered];
+    for (int64_t r = 0; r < c->r; ++r)
+      from[r] = dense + (r % c->stride_h * l->copied_rows + i + r / c->stride_h) * row;
+    if (c->r == 3)
+      gather_row(from, 3, count, pixel, b->columns, to);
+    else
+      gather_row(from, (int)c->r, count, pixel, b->columns, to);
+  }
+}
+
 // Returns whether what a tile reads behind the channels of a tap does no harm.
 static bool copy_block(const tiles_call* call, const tiles_block* b) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
-  if (c->joined > 1) return copy_dense_block(call, b);
+  if (l->gathered) {
+    gather_block(call, b);
+    return true;
+  }
+  if (c->joined > 1)
+    return copy_dense_block(call, b, b->copy, l->columns * l->unit, l->columns * c->stride_w);
   const int64_t count = b->rows + l->copied_rows - l->rows, row = l->columns * l->depth;
   const int64_t columns = b->columns + l->columns - l->out_columns;
   char* to = b->copy;
@@ -74,7 +120,8 @@ static bool copy_block(const tiles_call* call, const tiles_block* b) {
 static void find_offsets(tiles_call* call) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
-  for (int64_t r = 0; r < c->r; ++r)
+  call->offsets[0] = 0;
+  for (int64_t r = 0; r < c->r && !l->gathered; ++r)
     for (int64_t s = 0; s < l->row_taps; ++s) {
       const int64_t y = r * c->dilation_h, x = s * c->joined * c->dilation_w;
       const int64_t phase =
