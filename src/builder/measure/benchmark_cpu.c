@@ -306,7 +306,7 @@ static carnot_status* begin(timing* t, size_t i) {
     carnot_note_refusal(t->builder, refusal, c);
     return NULL;
   }
-  t->contestants[i] = carnot_contestant_make(c->around_ns);
+  t->contestants[i] = carnot_contestant_make(c->around_ns, carnot_isa_rank(c->tactic->isa));
   for (int k = 0; k < 2; k++) {
     CARNOT_TRY(with_threads(t, run_round, i));
     set_repeats(b, t->cold_weights, c->ns);
@@ -343,8 +343,9 @@ static void start_again(timing* t) {
   t->spent_ns = 0;
   for (size_t i = 0; i < t->count; i++) {
     if (!t->contestants[i].runs) continue;
-    t->contestants[i] = carnot_contestant_make(t->candidates[i].around_ns);
-    t->candidates[i].ns = UINT64_MAX;
+    carnot_candidate* c = &t->candidates[i];
+    t->contestants[i] = carnot_contestant_make(c->around_ns, carnot_isa_rank(c->tactic->isa));
+    c->ns = UINT64_MAX;
   }
 }
 

@@ -4,10 +4,14 @@ enum { kMostRounds = 32 };
 enum { kLongNs = 4000000 };   // a run that fewer rounds tell apart
 enum { kSpentNs = 8000000 };  // beyond it, and some runs, only the least number of rounds is run
 enum { kSpentRuns = 8 };
+// Of one that an older instruction set leads, up to twice its time: rounds, and their time.
+enum { kDoubtfulRounds = 16 };
+enum { kDoubtfulNs = 30000000 };
 
-carnot_contestant carnot_contestant_make(uint64_t around_ns) {
+carnot_contestant carnot_contestant_make(uint64_t around_ns, int rank) {
   return (carnot_contestant){.runs = true,
                              .around_ns = around_ns,
+                             .rank = rank,
                              .least_ns = UINT64_MAX,
                              .calm_ns = {UINT64_MAX, UINT64_MAX}};
 }
@@ -26,10 +30,16 @@ static uint64_t cost_of(const carnot_contestant* c) {
   return c->least_ns == UINT64_MAX ? UINT64_MAX : c->least_ns + c->around_ns;
 }
 
-static uint64_t least_cost(const carnot_contestant* contestants, size_t count) {
+// The rank of the leader goes to |out_rank|.
+static uint64_t least_cost(const carnot_contestant* contestants, size_t count, int* out_rank) {
   uint64_t least = UINT64_MAX / 4;
-  for (size_t i = 0; i < count; i++)
-    if (contestants[i].runs && cost_of(&contestants[i]) < least) least = cost_of(&contestants[i]);
+  *out_rank = 0;
+  for (size_t i = 0; i < count; i++) {
+    const carnot_contestant* c = &contestants[i];
+    if (!c->runs || cost_of(c) >= least) continue;
+    least = cost_of(c);
+    *out_rank = c->rank;
+  }
   return least;
 }
 
@@ -60,12 +70,29 @@ static bool is_undecided(const carnot_contestant* contestants, size_t count, uin
   return believed < near && (near > 1 || count == 1);
 }
 
+// Whether an older instruction set leads |c|, not by far.
+static bool is_doubtful(const carnot_contestant* c, uint64_t leader, int rank) {
+  return c->runs && c->rank > rank && cost_of(c) <= 2 * leader && c->rounds < kDoubtfulRounds &&
+         c->rounds * c->least_ns < kDoubtfulNs;
+}
+
+// The leader, whose least time is of as many rounds as that of a doubtful one.
+static bool is_challenged(const carnot_contestant* contestants, size_t count,
+                          const carnot_contestant* c, uint64_t leader, int rank) {
+  if (cost_of(c) > leader || c->rounds >= kDoubtfulRounds) return false;
+  for (size_t i = 0; i < count; i++)
+    if (is_doubtful(&contestants[i], leader, rank)) return true;
+  return false;
+}
+
 bool carnot_contestant_continues(const carnot_contestant* contestants, size_t count, size_t i,
                                  uint64_t spent_ns) {
   const carnot_contestant* c = &contestants[i];
-  const uint64_t leader = least_cost(contestants, count);
+  int rank;
+  const uint64_t leader = least_cost(contestants, count, &rank);
   if (!c->runs || c->rounds == kMostRounds) return false;
-  if (c->rounds == 0) return true;
+  if (c->rounds == 0 || is_doubtful(c, leader, rank)) return true;
+  if (is_challenged(contestants, count, c, leader, rank)) return true;
   if (!is_near(c, leader)) return false;
   if (c->rounds < least_rounds(c)) return true;
   return spent_ns < kSpentNs + kSpentRuns * leader && is_undecided(contestants, count, leader);

@@ -36,7 +36,7 @@ static void run_round(race* r, size_t i) {
 static uint32_t run_race(race* r) {
   uint32_t rounds = 2 * (uint32_t)r->count;
   for (size_t i = 0; i < r->count; i++) {
-    r->contestants[i] = carnot_contestant_make(0);
+    r->contestants[i] = carnot_contestant_make(0, 0);
     run_round(r, i);
     run_round(r, i);
   }
@@ -94,22 +94,50 @@ static void test_long(void** state) {
 // What surrounds a contestant counts where they are compared.
 static void test_around(void** state) {
   (void)state;
-  carnot_contestant c[2] = {carnot_contestant_make(0), carnot_contestant_make(100000)};
+  carnot_contestant c[2] = {carnot_contestant_make(0, 0), carnot_contestant_make(100000, 0)};
   for (size_t i = 0; i < 2; i++)
     for (int k = 0; k < 5; k++) carnot_contestant_note(&c[i], 100000, k != 1);
   assert_false(carnot_contestant_continues(c, 2, 1, 0));
 }
 
+// An instruction set is slowed for its first rounds: it leads in the end, unless it is the older
+// one, which is not worth the time.
+static void test_slowed_instruction_set(void** state) {
+  (void)state;
+  for (int newer = 0; newer < 2; newer++) {
+    carnot_contestant c[2] = {carnot_contestant_make(0, newer), carnot_contestant_make(0, 0)};
+    uint64_t spent_ns = 0;
+    for (int k = 0; k < 2; k++) {
+      carnot_contestant_note(&c[0], 190000, true), spent_ns += 190000;
+      carnot_contestant_note(&c[1], 100000, true), spent_ns += 100000;
+    }
+    while (carnot_contestant_continues(c, 2, 0, spent_ns)) {
+      const uint64_t ns = c[0].rounds < 12 ? 190000 : 70000;
+      carnot_contestant_note(&c[0], ns, true), spent_ns += ns;
+    }
+    assert_int_equal(c[0].least_ns, newer ? 70000 : 190000);
+  }
+  // Long runs end sooner.
+  carnot_contestant slow[2] = {carnot_contestant_make(0, 1), carnot_contestant_make(0, 0)};
+  for (int k = 0; k < 2; k++) {
+    carnot_contestant_note(&slow[0], 19000000, true);
+    carnot_contestant_note(&slow[1], 10000000, true);
+  }
+  assert_false(carnot_contestant_continues(slow, 2, 0, 58000000));
+}
+
 static void test_absent(void** state) {
   (void)state;
-  carnot_contestant c[2] = {{.runs = false}, carnot_contestant_make(0)};
+  carnot_contestant c[2] = {{.runs = false}, carnot_contestant_make(0, 0)};
   assert_false(carnot_contestant_continues(c, 2, 0, 0));
   assert_true(carnot_contestant_continues(c, 2, 1, 0));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_calm), cmocka_unit_test(test_disturbed), cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_long), cmocka_unit_test(test_around),    cmocka_unit_test(test_absent)};
+      cmocka_unit_test(test_calm),   cmocka_unit_test(test_disturbed),
+      cmocka_unit_test(test_bounds), cmocka_unit_test(test_long),
+      cmocka_unit_test(test_around), cmocka_unit_test(test_slowed_instruction_set),
+      cmocka_unit_test(test_absent)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
