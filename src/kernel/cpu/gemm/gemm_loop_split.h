@@ -21,8 +21,8 @@ static split_steps steps_of(const split_block_call* call, const k_part* part) {
   split_steps steps;
   steps.count = part->s1 - part->s0;
   for (int64_t i = 0; i < steps.count; ++i) {
-    const int64_t weights = inside ? call->slice0 * taps + part->s0 + i
-                                   : tap * call->slices_of_tap + call->slice0 + at;
+    const int64_t weights =
+        inside ? call->slice0 * taps + part->s0 + i : tap * call->slices_of_tap + call->slice0 + at;
     const int64_t offset = taps == 1 ? 0 : tap_offset(image, call->rows, tap / s, tap % s);
     steps.a[i] = offset + at * slice;
     steps.b[i] = weights * call->slice_weights;
