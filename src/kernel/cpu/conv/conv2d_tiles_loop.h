@@ -51,9 +51,8 @@ static bool copy_dense_block(const tiles_call* call, const tiles_block* b, char*
   return finite;
 }
 
-enum {
-  kMostGathered = 32
-};  // rows of a filter, of which each fills two bytes of a tile's row or more
+// Rows of a filter that is one tap: each fills two bytes of a tile's row or more.
+enum { kMostGathered = kTileBytes / 2 };
 
 // For each of |columns| outputs the |count| numbers under each of |rows| rows of the filter, at
 // |from|[row], as a tile's row.
@@ -75,7 +74,7 @@ static void gather_block(const tiles_call* call, const tiles_block* b) {
   const tiles_conv* c = &call->conv;
   const tiles_layout* l = &call->layout;
   const int64_t pixel = c->stride_w * c->c * c->element, count = c->s * c->c, row = l->dense_row;
-  // A row of zeros, and what a load of the first rows reads before them.
+  // The last tile reads up to kTileRows rows behind the outputs of the block.
   char* dense = b->copy + (l->rows * l->columns + kTileRows + 1) * kTileBytes;
   copy_dense_block(call, b, dense, row, row / (c->c * c->element));
   char* to = b->copy;
