@@ -192,8 +192,8 @@ static void dense_part(void* argument, int64_t part) {
   carnot_conv_stage_point point = {.kernels = run->kernels,
                                    .params = p,
                                    .weights = run->step->constants[run->stage],
-                                   .src = {src + m0 * lda, false, lda},
-                                   .dst = {dst + m0 * ldc, false, ldc}};
+                                   .src = {src + m0 * lda, false, lda, false},
+                                   .dst = {dst + m0 * ldc, false, ldc, false}};
   point.epilogue = carnot_conv_stage_epilogue(p, run->biases[run->stage], run->inputs, 0,
                                               &point.residual_is_bf16);
   carnot_conv_stage_run_point(&point, m1 - m0, n0, n1);
