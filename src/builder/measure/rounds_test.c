@@ -111,6 +111,9 @@ static void test_slowed_instruction_set(void** state) {
       carnot_contestant_note(&c[0], 190000, true), spent_ns += 190000;
       carnot_contestant_note(&c[1], 100000, true), spent_ns += 100000;
     }
+    for (int k = 0; k < 4; k++) carnot_contestant_note(&c[1], 100000, true);
+    // The leader runs as often as one that challenges it, and not longer than that.
+    assert_int_equal(carnot_contestant_continues(c, 2, 1, UINT64_MAX), newer);
     while (carnot_contestant_continues(c, 2, 0, spent_ns)) {
       const uint64_t ns = c[0].rounds < 12 ? 190000 : 70000;
       carnot_contestant_note(&c[0], ns, true), spent_ns += ns;

@@ -15,7 +15,6 @@ typedef struct carnot_conv_chain_params {
 typedef struct carnot_conv_chain_buffer {
   bool is_bf16;  // else float32
   int64_t rows;  // that it holds
-  int64_t ld;    // elements from one pixel to the next
   int64_t row_bytes, bytes;
 } carnot_conv_chain_buffer;
 

@@ -113,7 +113,7 @@ static void* expand(const chain_run* run, chain_slot* slot, char* buffer, int64_
   }
   const int64_t first = slot->end - slot->begin, count = end - slot->begin;
   if (slot->end < end) {
-    const carnot_pixels dst = {buffer + first * b->row_bytes, b->is_bf16, b->ld, false};
+    const carnot_pixels dst = {buffer + first * b->row_bytes, b->is_bf16, s->channels, false};
     if (carnot_conv_is_point(&run->params->stages[0]))
       expand_points(run, image, slot->end, end, dst, scratch);
     else if (run->params->stages[0].weights == CARNOT_WEIGHTS_BF16_TILES)
@@ -180,12 +180,12 @@ static void chain_block(void* argument, int64_t part) {
   const carnot_pixels result = carnot_pixels_of(&run->outputs[0], pixel0 * s->ld, s->ld);
   const bool projects = p->depthwise + 1 < p->count;
   const carnot_pixels filtered =
-      projects ? (carnot_pixels){expanded + s->expanded.bytes, s->filtered.is_bf16, s->filtered.ld,
-                                 s->filtered.ld > s->channels}
+      projects ? carnot_conv_stage_src(&p->stages[p->depthwise + 1], s->filtered.is_bf16,
+                                       expanded + s->expanded.bytes)
                : result;
   if (p->depthwise > 0) {
     void* rows = expand(run, &run->slots[slot], expanded, image, r.begin, r.end, scratch);
-    filter(run, &r, (carnot_pixels){rows, s->expanded.is_bf16, s->expanded.ld, false},
+    filter(run, &r, (carnot_pixels){rows, s->expanded.is_bf16, s->channels, false},
            w->w * s->channels, filtered, pixel0);
   } else {
     const carnot_pixels src =

@@ -58,12 +58,11 @@ static void cut_rows(int threads, const carnot_conv_chain_params* p, carnot_conv
   const carnot_window_geometry* w = &s->window;
   carnot_conv_chain_buffer *expanded = &s->expanded, *filtered = &s->filtered;
   const int next = p->depthwise + 1;
-  expanded->ld = s->channels;
   if (p->depthwise > 0) expanded->row_bytes = w->w * s->channels * element_bytes(expanded->is_bf16);
-  if (next < p->count) {
-    filtered->ld = carnot_conv_stage_src_ld(&p->stages[next], filtered->is_bf16);
-    filtered->row_bytes = w->q * filtered->ld * element_bytes(filtered->is_bf16);
-  }
+  if (next < p->count)
+    filtered->row_bytes = w->q *
+                          carnot_conv_stage_src(&p->stages[next], filtered->is_bf16, NULL).ld *
+                          element_bytes(filtered->is_bf16);
   const int64_t blocks = least_blocks(threads, p);
   int64_t rows;
   for (s->block_count = blocks;; s->block_count += blocks) {
@@ -86,8 +85,7 @@ static carnot_status* find_scratch(const carnot_conv_chain_params* p, bool src_i
   for (int i = 0; i < p->count; i++) {
     if (p->stages[i].weights != CARNOT_WEIGHTS_BF16_TILES) continue;
     const bool last = i > 0;
-    const carnot_pixels src = last ? (carnot_pixels){NULL, s->filtered.is_bf16, s->filtered.ld,
-                                                     s->filtered.ld > s->channels}
+    const carnot_pixels src = last ? carnot_conv_stage_src(&p->stages[i], s->filtered.is_bf16, NULL)
                                    : (carnot_pixels){NULL, src_is_bf16, s->src_w, false};
     carnot_conv2d_bf16_tiles call = carnot_conv_stage_tiles(
         &p->stages[i], last ? s->filtered.rows * s->window.q : s->expanded.rows * s->window.w, src,

@@ -147,11 +147,11 @@ carnot_epilogue_f32 carnot_conv_stage_epilogue(const carnot_conv_params* p, cons
   return e;
 }
 
-int64_t carnot_conv_stage_src_ld(const carnot_conv_params* p, bool is_bf16) {
+carnot_pixels carnot_conv_stage_src(const carnot_conv_params* p, bool is_bf16, void* data) {
   enum { kTileDepth = 32 };
-  return is_bf16 && p->weights == CARNOT_WEIGHTS_BF16_TILES
-             ? carnot_ceildiv(p->channels, kTileDepth) * kTileDepth
-             : p->channels;
+  const bool by_tiles = is_bf16 && p->weights == CARNOT_WEIGHTS_BF16_TILES;
+  const int64_t ld = by_tiles ? carnot_ceildiv(p->channels, kTileDepth) * kTileDepth : p->channels;
+  return (carnot_pixels){data, is_bf16, ld, ld > p->channels};
 }
 
 void carnot_conv_stage_pad(carnot_pixels pixels, int64_t channels, int64_t m) {

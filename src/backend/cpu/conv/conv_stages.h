@@ -47,9 +47,9 @@ typedef struct carnot_pixels {
   bool zero_padded;  // zeros follow the channels up to |ld|, a multiple of a tile's K
 } carnot_pixels;
 
-// The |ld| of a buffer that 1x1 convolution |p| reads: with zeros behind its channels BF16 tiles
-// read pixels where they lie.
-int64_t carnot_conv_stage_src_ld(const carnot_conv_params* p, bool is_bf16);
+// The pixels of a buffer at |data| that 1x1 convolution |p| reads: with zeros behind their channels
+// BF16 tiles read them where they lie.
+carnot_pixels carnot_conv_stage_src(const carnot_conv_params* p, bool is_bf16, void* data);
 // Writes the zeros behind |channels| of |m| pixels; nothing unless they are zero padded.
 void carnot_conv_stage_pad(carnot_pixels pixels, int64_t channels, int64_t m);
 

@@ -9,12 +9,6 @@ enum {
   kPixelUnit = 32          // pixels of a block and its multiples
 };
 
-// Pixels of a buffer of scaled ones.
-static carnot_pixels scaled_pixels(const carnot_conv_params* p, bool is_bf16, void* data) {
-  const int64_t ld = carnot_conv_stage_src_ld(p, is_bf16);
-  return (carnot_pixels){data, is_bf16, ld, ld > p->channels};
-}
-
 // ---- configure ----
 
 static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
@@ -25,7 +19,7 @@ static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
   const carnot_weights_type type = (carnot_weights_type)p->weights;
   if (type == CARNOT_WEIGHTS_BF16_TILES) {
     const carnot_conv2d_bf16_tiles call =
-        carnot_conv_stage_tiles(p, m, scaled_pixels(p, true, NULL), g->ld);
+        carnot_conv_stage_tiles(p, m, carnot_conv_stage_src(p, true, NULL), g->ld);
     return carnot_conv_tiles_partition(step->threads, &call);
   }
   if (!carnot_packed_weights_split(type))
@@ -43,7 +37,7 @@ static carnot_work_partition partition_of(const carnot_squeeze_excite_state* s,
 static carnot_status* find_scratch(const carnot_conv_params* p, int64_t pixels, int64_t ld,
                                    int64_t* out_bytes) {
   const carnot_conv2d_bf16_tiles call =
-      carnot_conv_stage_tiles(p, pixels, scaled_pixels(p, true, NULL), ld);
+      carnot_conv_stage_tiles(p, pixels, carnot_conv_stage_src(p, true, NULL), ld);
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
                "pixels of %lld channels do not fit in L2", (long long)p->channels);
   *out_bytes = carnot_conv2d_bf16_tiles_scratch(&call);
@@ -57,8 +51,8 @@ static carnot_status* find_buffers(const carnot_squeeze_excite_params* params,
   int64_t scratch = 0;
   s->scaled_is_bf16 = p->weights == CARNOT_WEIGHTS_BF16_TILES;
   s->scales_first = s->partition.n_count > 1;
-  const int64_t bytes =
-                    carnot_conv_stage_src_ld(p, s->scaled_is_bf16) * (s->scaled_is_bf16 ? 2 : 4),
+  const int64_t bytes = carnot_conv_stage_src(p, s->scaled_is_bf16, NULL).ld *
+                        (s->scaled_is_bf16 ? 2 : 4),
                 fit = carnot_max_i64(kLeastPixels, kSlotBytes / bytes / kPixelUnit * kPixelUnit);
   s->scaled_pixels = s->scales_first ? all : carnot_min_i64(all, fit);
   s->scaled_bytes = (int64_t)carnot_align_up((size_t)(s->scaled_pixels * bytes), 64);
@@ -227,7 +221,7 @@ static void scale_pixels(const block_run* run, int64_t m, int64_t end, carnot_pi
 static carnot_pixels scaled_at(const block_run* run, void* buffer, int64_t m) {
   const carnot_squeeze_excite_state* s = run->state;
   carnot_pixels pixels =
-      scaled_pixels(&run->params->stages[CARNOT_PROJECT], s->scaled_is_bf16, buffer);
+      carnot_conv_stage_src(&run->params->stages[CARNOT_PROJECT], s->scaled_is_bf16, buffer);
   pixels.data = carnot_pixels_element(buffer, pixels.is_bf16, m * pixels.ld);
   return pixels;
 }
