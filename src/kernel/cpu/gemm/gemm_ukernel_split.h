@@ -133,6 +133,19 @@ CARNOT_INLINE void multiply_then_a(int groups, int panels, const split_pixels* a
   if (groups > 1) _tile_loadd(5, a->group[1] + at, a->pitch);
 }
 
+// The same, and loads the A and B tiles of the next step.
+CARNOT_INLINE void multiply_then_both(bool streams, int groups, int panels, const split_pixels* a,
+                                      int64_t at, const char* b, int64_t panel) {
+  _tile_dpbf16ps(0, 4, 6);
+  if (panels > 1) _tile_dpbf16ps(1, 4, 7);
+  _tile_loadd(4, a->group[0] + at, a->pitch);
+  if (groups > 1) _tile_dpbf16ps(2, 5, 6);
+  SPLIT_LOAD_B(streams, 6, b);
+  if (groups > 1 && panels > 1) _tile_dpbf16ps(3, 5, 7);
+  if (groups > 1) _tile_loadd(5, a->group[1] + at, a->pitch);
+  if (panels > 1) SPLIT_LOAD_B(streams, 7, b + panel);
+}
+
 CARNOT_INLINE void multiply_then_b(bool streams, int groups, int panels, const char* b,
                                    int64_t panel) {
   _tile_dpbf16ps(0, 4, 6);
@@ -356,27 +369,26 @@ CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* ca
   if (b->last.groups) pass_on(call, b);
 }
 
-// Multiplies parts i and j with i + j < |parts|, in an order in which one operand changes.
+// Multiplies parts i and j with i + j < |parts|, in an order in which one operand changes. The
+// first A and B tiles are loaded; those of the next step, at |next_at| and |next|, are when it ends,
+// NULL: there is none.
 CARNOT_INLINE void split_step(int parts, bool streams, int groups, int panels, bool begins,
                               const split_block_call* call, const split_pixels* a, int64_t at,
-                              const char* b, split_overlap* side) {
+                              const char* b, int64_t next_at, const char* next,
+                              split_overlap* side) {
   const int64_t panel = call->panel_bytes;
-  load_a(groups, a, at);
-  load_b(streams, panels, b + (parts - 1) * kTileBytes, panel);
   const char* next_b = b + (parts - 2) * kTileBytes;
-  if (begins) {
+  if (begins && parts > 1) {
     begin_tile(groups, panels, call, side);
-    if (parts > 1) load_b(streams, panels, next_b, panel);
+    load_b(streams, panels, next_b, panel);
   } else if (parts > 1) {
     multiply_then_b(streams, groups, panels, next_b, panel);
     overlap(parts, call, side);
-  } else {
-    multiply(groups, panels);
+  }
+  if (parts > 1) {
+    multiply_then_a(groups, panels, a, at + kAmxRowBytes);
     overlap(parts, call, side);
   }
-  if (parts == 1) return;
-  multiply_then_a(groups, panels, a, at + kAmxRowBytes);
-  overlap(parts, call, side);
   if (parts > 2) {
     multiply_then_b(streams, groups, panels, b, panel);
     overlap(parts, call, side);
@@ -385,7 +397,15 @@ CARNOT_INLINE void split_step(int parts, bool streams, int groups, int panels, b
     multiply_then_a(groups, panels, a, at);
     overlap(parts, call, side);
   }
-  multiply(groups, panels);
+  if (parts == 1 && begins) {
+    begin_tile(groups, panels, call, side);
+    if (next) load_a(groups, a, next_at), load_b(streams, panels, next, panel);
+    return;
+  }
+  if (next)
+    multiply_then_both(streams, groups, panels, a, next_at, next, panel);
+  else
+    multiply(groups, panels);
   overlap(parts, call, side);
 }
 
@@ -400,11 +420,20 @@ CARNOT_INLINE void split_tile(int parts, bool streams, int groups, int panels,
     store_last(side);
     pass_on(call, side);
   }
-  split_step(parts, streams, groups, panels, /*begins=*/true, call, a, steps->a[0], b + steps->b[0],
-             side);
-  for (int64_t s = 1; s < steps->count; ++s)
-    split_step(parts, streams, groups, panels, /*begins=*/false, call, a, steps->a[s],
-               b + steps->b[s], side);
+  const char* first = b + (parts - 1) * kTileBytes;
+  load_a(groups, a, steps->a[0]);
+  load_b(streams, panels, first + steps->b[0], call->panel_bytes);
+  for (int64_t s = 0; s < steps->count; ++s) {
+    const bool more = s + 1 < steps->count;
+    const int64_t next_at = more ? steps->a[s + 1] : 0;
+    const char* next = more ? first + steps->b[s + 1] : NULL;
+    if (s == 0)
+      split_step(parts, streams, groups, panels, /*begins=*/true, call, a, steps->a[s],
+                 b + steps->b[s], next_at, next, side);
+    else
+      split_step(parts, streams, groups, panels, /*begins=*/false, call, a, steps->a[s],
+                 b + steps->b[s], next_at, next, side);
+  }
   const bool direct = is_direct(to);
   side->last = (split_sums){*to, direct ? to->sums : tile, direct ? call->sums_ld : kColumns,
                             groups, panels};
