@@ -24,21 +24,32 @@ CARNOT_INLINE void amx_finish(int panels, const gemm_ukernel_f32* t, const float
   }
 }
 
-// One step of K, panels |panel| bytes apart. Accumulators 0 to 3, rows of A in 4 and 5, columns of
-// B in 6 and 7, of four panels in 5 too.
+// One step of K by four panels, |panel| bytes apart. Accumulators 0 to 3, rows of A in 4, columns of
+// B in 5 to 7. No other rows meet these weights: they are loaded past L1.
+CARNOT_INLINE void amx_step_of_4(const uint16_t* a, const char* b, int64_t panel) {
+  _tile_stream_loadd(6, b, 64);
+  _tile_stream_loadd(7, b + panel, 64);
+  _tile_loadd(4, a, TILE_PANEL_DEPTH * 2);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_stream_loadd(5, b + 2 * panel, 64);
+  _tile_stream_loadd(6, b + 3 * panel, 64);
+  _tile_dpbf16ps(2, 4, 5);
+  _tile_dpbf16ps(3, 4, 6);
+}
+
+// One step of K. Accumulators 0 to 3, rows of A in 4 and 5, columns of B in 6 and 7.
 CARNOT_INLINE void amx_step(int groups, int panels, const uint16_t* a, const char* b,
                             int64_t panel) {
+  if (panels == 4) {
+    amx_step_of_4(a, b, panel);
+    return;
+  }
   _tile_loadd(6, b, 64);
   if (panels > 1) _tile_loadd(7, b + panel, 64);
   _tile_loadd(4, a, TILE_PANEL_DEPTH * 2);
   _tile_dpbf16ps(0, 4, 6);
   if (panels > 1) _tile_dpbf16ps(1, 4, 7);
-  if (panels == 4) {
-    _tile_loadd(5, b + 2 * panel, 64);
-    _tile_loadd(6, b + 3 * panel, 64);
-    _tile_dpbf16ps(2, 4, 5);
-    _tile_dpbf16ps(3, 4, 6);
-  }
   if (groups == 1) return;
   _tile_loadd(5, a + kAmxRows * TILE_PANEL_DEPTH, TILE_PANEL_DEPTH * 2);
   _tile_dpbf16ps(2, 5, 6);
