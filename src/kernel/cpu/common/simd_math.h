@@ -80,6 +80,22 @@ CARNOT_INLINE vf32 v_sigmoid(vf32 x) {
   return v_select(v_lt(x, v_zero()), v_mul(e, d), d);
 }
 
+// x / (1 + exp(-x)), zero where exp(x) would be subnormal; NaN of -inf, as the formula says.
+CARNOT_INLINE vf32 v_silu(vf32 x) {
+#ifdef V_FMA_IS_FUSED
+  // -y / ln 2 = n - g.
+  const vf32 least = v_set(-87.3365f), most = v_set(87.3365f), whole = v_set(12582912),
+             per_ln2 = v_set(1.44269502f), per_ln2_low = v_set(1.92596303e-8f);
+  const vf32 y = v_min_to(most, v_max_to(least, x));
+  const vf32 n = v_sub(v_fnma(y, per_ln2, whole), whole);
+  const vf32 g = v_fma(y, per_ln2_low, v_fma(y, per_ln2, n));
+  const vf32 d = v_rcp(v_add(v_set(1), v_scale2(v_exp2_of_minus(g), n)));
+  return v_mul(x, v_select(v_lt(x, least), v_zero(), d));
+#else
+  return v_mul(x, v_sigmoid(x));
+#endif
+}
+
 // For results that are rounded to BF16: 2^y by a polynomial of degree 3, 8e-5.
 CARNOT_INLINE vf32 v_exp2_roughly(vf32 y) {
   static const float c[] = {0.99992522f, 0.69583353f, 0.22606716f, 0.07802452f};

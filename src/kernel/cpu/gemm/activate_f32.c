@@ -9,7 +9,7 @@ CARNOT_INLINE vf32 activation_of(carnot_kernel_activation activation, vf32 a, vf
     case CARNOT_KERNEL_ACTIVATION_CLIP: return v_min_to(b, v_max_to(a, x));
     case CARNOT_KERNEL_ACTIVATION_LEAKY_RELU: return v_select(v_lt(x, v_zero()), v_mul(a, x), x);
     case CARNOT_KERNEL_ACTIVATION_SIGMOID: return v_sigmoid(x);
-    case CARNOT_KERNEL_ACTIVATION_SILU: return v_mul(x, v_sigmoid(x));
+    case CARNOT_KERNEL_ACTIVATION_SILU: return v_silu(x);
     case CARNOT_KERNEL_ACTIVATION_HARD_SWISH: return v_hard_swish(x);
     case CARNOT_KERNEL_ACTIVATION_TANH: return v_tanh(x);
     case CARNOT_KERNEL_ACTIVATION_GELU_ERF: return v_gelu_erf(x);

@@ -165,6 +165,14 @@ static void set_bounds(split_block_call* call) {
   call->hi = clip ? e->b : INFINITY;
 }
 
+// Applies what bounds leave of an activation to results [m0, m1) by [n0, n1).
+static void activate(const carnot_conv2d_f32* c, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const carnot_epilogue_f32* e = &c->epilogue;
+  if (in_bounds(e->activation)) return;
+  CARNOT_KERNEL(activate_f32)
+  (e->activation, e->a, e->b, c->dst + m0 * c->ld + n0, c->ld, m1 - m0, n1 - n0);
+}
+
 // Output rows p0 .. p0 + rows - 1 of image n, of which outputs [m0, m1) of all are wanted.
 CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, int64_t p0,
                               int64_t rows, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
@@ -172,7 +180,6 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
   float sums[kMostSums] __attribute__((aligned(64)));
   split_groups groups;
   const carnot_conv2d_f32* c = image->conv;
-  const carnot_epilogue_f32* e = &c->epilogue;
   const int64_t first = (n * c->p + p0) * c->q, begin = max_i64(m0, first),
                 end = min_i64(m1, first + rows * c->q);
   split_block_call call = {.image = image,
@@ -201,12 +208,10 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
       exact = parts == 1 || split_is_exact(&range, &weights, c->r * c->s * c->c);
       if (exact) split_chunk(parts, &call, chunk, at, to);
     }
-    if (!exact) {
+    if (exact)
+      activate(c, begin, end, at, to);
+    else
       multiply_add(c, begin, end, at, to);
-    } else if (!in_bounds(e->activation)) {
-      CARNOT_KERNEL(activate_f32)
-      (e->activation, e->a, e->b, c->dst + begin * c->ld + at, c->ld, end - begin, to - at);
-    }
   }
 }
 

@@ -85,7 +85,6 @@ CARNOT_INLINE void split_matrix_rows(int parts, const split_image* image, int64_
   float tiles[2 * kRows * kColumns] __attribute__((aligned(64)));
   int64_t outputs[kMostOutputs];
   const carnot_conv2d_f32* c = image->conv;
-  const carnot_epilogue_f32* e = &c->epilogue;
   const int64_t slices = (c->c + kStepDepth - 1) / kStepDepth, slice_bytes = kRows * image->pitch,
                 columns = (n1 - n0 + kColumns - 1) / kColumns;
   split_block_call call = {.image = image, .n_end = n1, .outputs = outputs, .count = m1 - m0};
@@ -99,6 +98,7 @@ CARNOT_INLINE void split_matrix_rows(int parts, const split_image* image, int64_
   const int64_t turns = columns * (parts * (parts + 1) / 2 * slices - steps.parts);
   split_overlap side = {.rows = {.ld = c->src_h, .depth = c->c, .slice = slice_bytes}};
   split_rows_next(&side.rows, c->src + m0 * c->src_h, min_i64(kRows, m1 - m0), pixels[0], 1);
+  int64_t begin = m0;  // of the rows that are not activated yet
   for (int64_t m = m0, at = 0; m < m1; m += kRows, at ^= 1) {
     const int64_t end = min_i64(m + kRows, m1);
     split_rest(parts, &side.rows);
@@ -107,16 +107,15 @@ CARNOT_INLINE void split_matrix_rows(int parts, const split_image* image, int64_
                     turns);
     if (!exact) {
       finish_all(&call, &side);
+      activate(c, begin, m, n0, n1);
       multiply_add(c, m, end, n0, n1);
+      begin = end;
     } else {
       split_row_tile(parts, m == m0, &call, &steps, pixels[at], m - m0, n0, n1, tiles, &side);
     }
   }
   finish_all(&call, &side);
-  if (!in_bounds(e->activation)) {
-    CARNOT_KERNEL(activate_f32)
-    (e->activation, e->a, e->b, c->dst + m0 * c->ld + n0, c->ld, m1 - m0, n1 - n0);
-  }
+  activate(c, begin, m1, n0, n1);
 }
 
 static void split6_matrix_rows(const split_image* image, int64_t m0, int64_t m1, int64_t n0,
