@@ -169,6 +169,19 @@ static void check_specials(const carnot_cpu_kernels* kernels, weights_type type)
   operands_deinit(&o);
 }
 
+// Rows that hold a number whose parts AMX would not multiply exactly are computed by multiply-adds,
+// and activated once as the others are.
+static void check_tiny(const carnot_cpu_kernels* kernels, weights_type type) {
+  const problem p = {100, 40, 64, 0, CARNOT_KERNEL_ACTIVATION_SILU, true, false, false};
+  operands o;
+  operands_init(&p, kernels, type, &o);
+  o.a[40 * o.lda + 7] = 0x1p-120f;
+  const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+  gemm_fn(kernels, type)(&gemm, 0, p.m, 0, p.n);
+  check_result(&p, &o);
+  operands_deinit(&o);
+}
+
 // A bias that is large beside the products is rounded once, not in every addition of the chain.
 static void check_large_bias(const carnot_cpu_kernels* kernels, weights_type type) {
   const problem p = {20, 40, 1700, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false};
@@ -320,6 +333,7 @@ static void check_types(const carnot_cpu_kernels* kernels) {
     check_gemm(kernels, type);
     check_parts(kernels, type);
     check_specials(kernels, type);
+    check_tiny(kernels, type);
     check_large_bias(kernels, type);
   }
 }
