@@ -24,8 +24,8 @@ CARNOT_INLINE void amx_finish(int panels, const gemm_ukernel_f32* t, const float
   }
 }
 
-// One step of K by four panels, |panel| bytes apart. Accumulators 0 to 3, rows of A in 4, columns of
-// B in 5 to 7. No other rows meet these weights: they are loaded past L1.
+// One step of K by four panels, |panel| bytes apart. Accumulators 0 to 3, rows of A in 4, columns
+// of B in 5 to 7. No other rows meet these weights: they are loaded past L1.
 CARNOT_INLINE void amx_step_of_4(const uint16_t* a, const char* b, int64_t panel) {
   _tile_stream_loadd(6, b, 64);
   _tile_stream_loadd(7, b + panel, 64);

@@ -370,8 +370,8 @@ CARNOT_INLINE void begin_tile(int groups, int panels, const split_block_call* ca
 }
 
 // Multiplies parts i and j with i + j < |parts|, in an order in which one operand changes. The
-// first A and B tiles are loaded; those of the next step, at |next_at| and |next|, are when it ends,
-// NULL: there is none.
+// first A and B tiles are loaded; those of the next step, at |next_at| and |next|, are when it
+// ends, NULL: there is none.
 CARNOT_INLINE void split_step(int parts, bool streams, int groups, int panels, bool begins,
                               const split_block_call* call, const split_pixels* a, int64_t at,
                               const char* b, int64_t next_at, const char* next,
