@@ -46,6 +46,16 @@ def test_compare(model: pathlib.Path, plan: pathlib.Path, tmp_path: pathlib.Path
     assert "nothing.npy" in fails("compare", plan, tmp_path / "out", "--input", "x=nothing.npy", code=2)
 
 
+@pytest.mark.parametrize("flag", ("--output=", "--output ", "-o=", "-o "))
+def test_output(model: pathlib.Path, tmp_path: pathlib.Path, flag: str) -> None:
+    passes("build", model, *f"{flag}{tmp_path / 'm.plan'}".split())
+    assert (tmp_path / "m.plan").exists()
+
+
+def test_output_of_exec_is_no_file() -> None:
+    assert "unknown flag -o; use --saveEngine" in fails("exec", "--onnx=m.onnx", "-o", "x")
+
+
 def test_device() -> None:
     facts = json.loads(passes("device", "--json"))
     assert facts["processor"] and facts["measured"]["peaks"][0]["gops_one_thread"] > 0

@@ -25,11 +25,18 @@ static bool has_flag(const cli_flag* const* tables, const char* name) {
 // What users of other tools write, and the flag here.
 static const char* other_name(const cli_flag* const* tables, const char* name) {
   static const char* const kNames[][2] = {
-      {"batch", "shapes"},      {"batch_size", "shapes"}, {"o", "output"},  {"i", "input"},
-      {"saveEngine", "output"}, {"verbosity", "verbose"}, {"v", "verbose"}, {"q", "quiet"}};
+      {"batch", "shapes"},      {"batch_size", "shapes"}, {"o", "saveEngine"}, {"i", "input"},
+      {"saveEngine", "output"}, {"verbosity", "verbose"}, {"v", "verbose"},    {"q", "quiet"}};
   for (size_t i = 0; i < CLI_COUNT(kNames); i++)
     if (strcmp(kNames[i][0], name) == 0 && has_flag(tables, kNames[i][1])) return kNames[i][1];
   return NULL;
+}
+
+// -o is --output where that is a file; the --output of trtexec names a result.
+static const cli_flag* find_short(const cli_flag* const* tables, const char* arg) {
+  const bool is_output = arg[1] == 'o' && (arg[2] == 0 || arg[2] == '=');
+  return is_output && !has_flag(tables, "saveEngine") ? find(tables, "output", strlen("output"))
+                                                      : NULL;
 }
 
 static carnot_status* unknown(const cli_flag* const* tables, const char* arg, const char* start) {
@@ -60,6 +67,7 @@ carnot_status* cli_flags_parse(const cli_flag* const* tables, int argc, char** a
     }
     const char* start = arg + 1 + (arg[1] == '-');
     const cli_flag* flag = find(tables, start, strcspn(start, "="));
+    if (!flag) flag = find_short(tables, arg);
     if (!flag) return unknown(tables, arg, start);
     const char* value = strchr(start, '=');
     if (value) value++;

@@ -1,8 +1,8 @@
 // Flags of the command line. Every subcommand has a table of its flags, which the parser, the help
 // and the completion read.
 //
-// A flag is --name, --name=value or --name value (also with one dash); any other argument is a
-// word.
+// A flag is --name, --name=value or --name value (also with one dash), -o is --output of a file;
+// any other argument is a word.
 #ifndef CARNOT_TOOLS_FLAGS_H_
 #define CARNOT_TOOLS_FLAGS_H_
 
