@@ -112,7 +112,7 @@ test: build python $(BUILD)/conformance/onnx_version.txt
 	tools/dev/checks $(BUILD)
 	tools/dev/sanitize $(BUILD)
 	tools/dev/cross_arm64 $(BUILD)
-	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
+	ctest --test-dir $(BUILD) -j$(JOBS) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
 test-long: test test-torch test-tensorflow test-scale
