@@ -51,7 +51,7 @@ CARNOT_INLINE vf32 v_exp2_of_minus(vf32 g) {
 // mask of -100 makes of a softmax, take 10 to 20 times as long.
 CARNOT_INLINE vf32 v_exp_normal(vf32 x) {
   const vf32 least = v_set(-87.3365f);  // ln of the least normal number
-#ifdef V_FMA_IS_FUSED
+#if V_FMA_IS_FUSED
   // 2^-g for g = n - x / ln 2.
   const vf32 whole = v_set(12582912), per_ln2 = v_set(1.44269504f), y = v_max_to(least, x);
   const vf32 n = v_sub(v_fma(y, per_ln2, whole), whole);
@@ -82,7 +82,7 @@ CARNOT_INLINE vf32 v_sigmoid(vf32 x) {
 
 // x / (1 + exp(-x)), zero where exp(x) would be subnormal; NaN of -inf, as the formula says.
 CARNOT_INLINE vf32 v_silu(vf32 x) {
-#ifdef V_FMA_IS_FUSED
+#if V_FMA_IS_FUSED
   // -y / ln 2 = n - g.
   const vf32 least = v_set(-87.3365f), most = v_set(87.3365f), whole = v_set(12582912),
              per_ln2 = v_set(1.44269502f), per_ln2_low = v_set(1.92596303e-8f);
@@ -125,7 +125,7 @@ CARNOT_INLINE vf32 v_copysign(vf32 size, vf32 sign) {
 // t / (t + 2) for t = exp(2|x|) - 1 = 2^n (2^f - 1) + (2^n - 1).
 CARNOT_INLINE vf32 v_tanh(vf32 x) {
   const vf32 size = v_min_to(v_set(10), v_abs(x));  // beyond it is 1
-#ifdef V_FMA_IS_FUSED
+#if V_FMA_IS_FUSED
   // (2^-g - 1) / g for g = n - 2|x| / ln 2, |g| <= 1/2.
   static const float c[] = {-0.69314718f,   0.240226477f,   -0.0555033237f,
                             0.00961843692f, -0.0013398875f, 0.00015353359f};

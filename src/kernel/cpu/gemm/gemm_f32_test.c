@@ -169,6 +169,30 @@ static void check_specials(const carnot_cpu_kernels* kernels, weights_type type)
   operands_deinit(&o);
 }
 
+// SiLU over its whole range: K = 0 leaves the bias. Below -87.3 zero is allowed, -inf gives NaN.
+static void check_silu(const carnot_cpu_kernels* kernels, weights_type type) {
+  const float special[] = {0, 1e-30f, -87.4f, -100, -1e30f, 100, 1e30f, INFINITY, -INFINITY, NAN};
+  enum { kSpecial = sizeof special / sizeof *special, kSteps = 350 };
+  const problem p = {1, kSpecial + kSteps, 0, 0, CARNOT_KERNEL_ACTIVATION_SILU, true, false, false};
+  operands o;
+  operands_init(&p, kernels, type, &o);
+  memcpy(o.bias, special, sizeof special);
+  for (int i = 0; i < kSteps; ++i) o.bias[kSpecial + i] = -87 + 0.5f * (float)i;
+  const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+  gemm_fn(kernels, type)(&gemm, 0, p.m, 0, p.n);
+  for (int64_t j = 0; j < p.n; ++j) {
+    const double x = o.bias[j];
+    if (isnan(x) || x == -INFINITY)
+      assert_true(isnan(o.c[j]));
+    else if (x == INFINITY)
+      assert_true(o.c[j] == INFINITY);
+    else
+      check_near(o.c[j], x / (1 + exp(-x)), 4 * FLT_EPSILON * fabs(x / (1 + exp(-x))) + 1.1e-36,
+                 "silu", 0, j);
+  }
+  operands_deinit(&o);
+}
+
 // Rows that hold a number whose parts AMX would not multiply exactly are computed by multiply-adds,
 // and activated once as the others are.
 static void check_tiny(const carnot_cpu_kernels* kernels, weights_type type) {
@@ -334,6 +358,7 @@ static void check_types(const carnot_cpu_kernels* kernels) {
     check_parts(kernels, type);
     check_specials(kernels, type);
     check_tiny(kernels, type);
+    check_silu(kernels, type);
     check_large_bias(kernels, type);
   }
 }
