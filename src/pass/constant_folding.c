@@ -175,14 +175,17 @@ static bool fold_known(folding* f, carnot_node* node) {
   return true;
 }
 
-// The anchor of dequantized operands whose weights are |value|, or a cast of it.
+// An anchor of dequantized operands whose weights are |value|, or a cast of it, which several may
+// read.
 static carnot_node* anchor_reading(const carnot_value* value) {
   for (size_t i = 0; i < value->use_count; i++) {
     carnot_node* reader = value->uses[i].node;
-    if (reader->op == CARNOT_OP_CAST) reader = carnot_only_user(reader->outputs[0]);
-    if (reader && reader->input_count > 1 && carnot_is_quantized_anchor(reader) &&
-        (reader->inputs[1] == value || reader->inputs[1]->producer == value->uses[i].node))
-      return reader;
+    if (reader->op == CARNOT_OP_CAST)
+      reader = anchor_reading(reader->outputs[0]);
+    else if (reader->input_count < 2 || reader->inputs[1] != value ||
+             !carnot_is_quantized_anchor(reader))
+      reader = NULL;
+    if (reader) return reader;
   }
   return NULL;
 }

@@ -104,6 +104,21 @@ def test_gemm(device: Device, case: Case, precision: str) -> str:
     return line
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_layers_that_share_weights(device: Device, precision: str) -> None:
+    """Three MatMuls, one behind the other, by one FP8 matrix, as in ALBERT, multiply FP8 each."""
+    net = Fp8Net(x=[2, 40, 128])
+    weights = net.fp8(net.weight(128, 128, scale=128**-0.5), 128**-0.5 / 100, axis=1)
+    y = "x"
+    for _ in range(3):
+        y = net.add("Add", net.add("MatMul", net.fp8(y, 1 / 100), weights), net.weight(128))
+    tactics = f"cuda_{TMA}_64x64,copies" if device.is_stand_in else "-cuda_gemm_multistage"
+    error, profile = compare(device, net.model(y), precision, level=0, CARNOT_CUDA_TACTICS=tactics)
+    gemms = [line for line in profile.splitlines() if "gemm" in line]
+    assert len(gemms) == 3 and all(f"node_of_{weights} " in line for line in gemms), profile[-1500:]
+    assert error <= 4e-2, f"relative L2 {error:.1e}: {profile[-600:]}"
+
+
 SLOW = f"cuda_{TMA}_128x256"
 
 
