@@ -28,7 +28,7 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS, base_type::below;
   enum {
     SLOT = CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN),
-    EARLY = BN == 96 || BN == 128  // reads of the next 32 columns: others lack the registers
+    ROLLED = BN == 96 || BN == 128  // others lack the registers
   };
   const carnot_cuda_gemm_int8_pingpong_params& all;
   bool is_narrow;
@@ -61,15 +61,18 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
     half8 bias[2], scale[2];
     byte8 residual[4];
   };
+  const half8 *biases, *scales;  // of the lane's first columns
+  DEVICE_ONLY void find_channels() {
+    int at = (pieces - n) * 2;
+    biases = (const half8*)all.epilogue.bias + at, scales = (const half8*)all.epilogue.scale + at;
+    if (ROLLED) asm volatile("" : "+l"(biases), "+l"(scales));
+  }
   template <int FORM>
   DEVICE_ONLY added read(int g) {
     added r = {};
     if (g * 4 >= n) return r;
-    int at = (pieces - n + g * 4) * 2;
-    for (int i = 0; i < 2; i++) {
-      r.bias[i] = ((const half8*)all.epilogue.bias)[at + i];
-      r.scale[i] = ((const half8*)all.epilogue.scale)[at + i];
-    }
+    if (!ROLLED) find_channels();
+    for (int i = 0; i < 2; i++) r.bias[i] = biases[g * 8 + i], r.scale[i] = scales[g * 8 + i];
     if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE && !SLOT)
 #pragma unroll
       for (int i = 0; i < 4; i++)
@@ -83,26 +86,35 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
     constexpr bool STAGED = FORM != CARNOT_CUDA_INT8_REQUANTIZE && SLOT;
     int8_epilogue out;
     out.keep(all.epilogue, p.gemm.y, p.gemm.rows, p.gemm.filters);
+    if (ROLLED) find_channels();
     added next = read<FORM>(0);
+    byte8* to[4];  // the next vector of each row
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      to[i] = this->template vector_of<byte8>(p.gemm.y, p.gemm.filters, i, 0);
     wgmma_wait<0>();
     if (last >= 0) release(last);
     if (STAGED && last >= 0) this->wait_for_residual();
-#pragma unroll
+#pragma unroll(ROLLED ? 1 : GROUPS)
     for (int g = 0; g < GROUPS; g++) {
       if (last >= 0 && g * 4 >= n + (int)threadIdx.x % 4) break;  // no lane has columns left
       asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
-      added mine = EARLY || !g ? next : read<FORM>(g);
-      if (EARLY && g + 1 < GROUPS) next = read<FORM>(g + 1);
+      added mine = ROLLED || !g ? next : read<FORM>(g);
+      if (ROLLED && g + 1 < GROUPS) next = read<FORM>(g + 1);
       out.use_channels<NARROW>(mine.bias, mine.scale);
+      i32 v[4][8];
+      if (ROLLED) this->take_sums(g, v, [&](i32 sum, int k) { return add_here(sum, out.bias[k]); });
 #pragma unroll
       for (int i = 0; i < 4; i++) {
-        i32 v[8];
 #pragma unroll
-        for (int k = 0; k < 8; k++) v[k] = sum(i, g, k);
+        for (int k = 0; !ROLLED && k < 8; k++) v[i][k] = out.biased(sum(i, g, k), k);
         byte8 residual = mine.residual[i];
         if constexpr (STAGED) residual = staged(this->residual_slot(), i, g);
-        byte8 y = out.template bytes_of<FORM, BOUNDED, NARROW>(v, residual);
-        if (has(i, g)) *this->template vector_of<byte8>(p.gemm.y, p.gemm.filters, i, g) = y;
+        byte8 y = out.template bytes_of_biased<FORM, BOUNDED, NARROW>(v[i], residual);
+        byte8* at =
+            ROLLED ? to[i] : this->template vector_of<byte8>(p.gemm.y, p.gemm.filters, i, g);
+        if (has(i, g)) *at = y;
+        to[i] += 4;
       }
     }
     if (STAGED && last >= 0) this->release_residual();

@@ -17,6 +17,13 @@
 
 #if HAS_WGMMA
 
+// The compiler moves other additions behind the branches of take_sums, which then copy sums.
+DEVICE i32 add_here(i32 a, i32 b) {
+  i32 sum;
+  asm volatile("add.s32 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+
 // SELF derives from this. It has fetch_filters_of(to, step, n, barrier), which loads the weights of
 // a step for the tile's columns from |n| on, and finish(last), the epilogue of a tile: |last| is
 // the stage that the tile's last wgmma reads, -1 where there is none. With |SLOT|, the bytes of a
@@ -208,6 +215,20 @@ struct gemm_pingpong {
   }
   DEVICE_ONLY SUM& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
+  }
+  // v[i][k] = of(sum, k) of the lane's columns [32 g, 32 g + 32), by row. A loop over columns that
+  // begins so is short: unrolled, the end of a tile does not stay in the instruction cache.
+  template <int G = 0, class V, class F>
+  DEVICE_ONLY void take_sums(int g, V (*v)[8], const F& of) {
+    if (g == G) {
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int k = 0; k < 8; k++) v[i][k] = of(sum(i, G, k), k);
+      asm volatile("" ::: "memory");  // a branch, not a selection of each value
+    } else if constexpr (G + 1 < GROUPS) {
+      take_sums<G + 1>(g, v, of);
+    }
   }
   // Columns [128 part, 128 part + 128) of the tile's staged residual: finds their stage and waits
   // for it where |is_tile|, reads the lane's vectors in it, and releases it when the group has

@@ -17,10 +17,11 @@ DEVICE i32 byte8_at(const byte8& x, int i, int type) {
 // Flips the sign bits of bytes of |type|: as uint8 they are 128 more than as int8.
 DEVICE u32 sign_flip(int type) { return type == CARNOT_CUDA_INT8_S8 ? 0x80808080u : 0; }
 
-// 2^23 + byte |e| of |four|, exact.
-DEVICE f32 byte_float(u32 four, int e) {
+// 2^23 + byte |e| of |four|, exact. |base|: 2^23 + an integer below 2^16, whose upper bytes are
+// taken.
+DEVICE f32 byte_float(u32 four, int e, f32 base) {
 #ifdef __CUDACC__
-  return __uint_as_float(__byte_perm(four, 0x4b000000u, 0x7440 + e));
+  return __uint_as_float(__byte_perm(four, __float_as_uint(base), 0x7660 + e));
 #else
   return 0x1p23f + (f32)(four >> e * 8 & 255);
 #endif
@@ -104,11 +105,12 @@ struct int8_epilogue {
   // by.
   static DEVICE_ONLY f32 magic() { return 12582912.0f; }
   static DEVICE_ONLY i32 magic_bits() { return 0x4b400000; }
-  // f32(sum + bias[e]).
+  DEVICE_ONLY i32 biased(i32 sum, int e) { return sum + bias[e]; }
+  // f32(sum + bias).
   template <bool NARROW>
-  DEVICE_ONLY f32 float_of(i32 sum, int e) {
-    if constexpr (NARROW) return __fadd_rn(__int_as_float(sum + bias[e]), -magic());
-    return (f32)(sum + bias[e]);
+  DEVICE_ONLY f32 float_of(i32 biased_sum) {
+    if constexpr (NARROW) return __fadd_rn(__int_as_float(biased_sum), -magic());
+    return (f32)biased_sum;
   }
   // rint(v) + zero.
   template <bool NARROW>
@@ -149,13 +151,14 @@ struct int8_epilogue {
 
   // The result's bytes by a form other than GENERAL. Without BOUNDED uint8 is the only bound.
   template <int FORM, bool BOUNDED, bool NARROW = false>
-  DEVICE_ONLY byte8 bytes_of(const i32* sums, const byte8& residual) {
+  DEVICE_ONLY byte8 bytes_of_biased(const i32* sums, const byte8& residual) {
     i32 q[8];
 #pragma unroll
     for (int e = 0; e < 8; e++) {
-      f32 v = __fmul_rn(float_of<NARROW>(sums[e], e), scale[e]), r = 0;
+      f32 v = __fmul_rn(float_of<NARROW>(sums[e]), scale[e]), r = 0;
       if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE)
-        r = __fadd_rn(byte_float(residual.four[e / 4] ^ residual_flip, e % 4), -residual_base);
+        r = __fadd_rn(byte_float(residual.four[e / 4] ^ residual_flip, e % 4, residual_base),
+                      -residual_base);
       if constexpr (FORM == CARNOT_CUDA_INT8_RESIDUAL)
         v = __fadd_rn(v, __fmul_rn(r, residual_scale));
       if constexpr (FORM == CARNOT_CUDA_INT8_TWICE) {
@@ -167,6 +170,14 @@ struct int8_epilogue {
       if constexpr (BOUNDED) q[e] = lo(hi(q[e], low), high);
     }
     return {{saturated4(q) ^ flip, saturated4(q + 4) ^ flip}};
+  }
+
+  template <int FORM, bool BOUNDED, bool NARROW = false>
+  DEVICE_ONLY byte8 bytes_of(const i32* sums, const byte8& residual) {
+    i32 v[8];
+#pragma unroll
+    for (int e = 0; e < 8; e++) v[e] = biased(sums[e], e);
+    return bytes_of_biased<FORM, BOUNDED, NARROW>(v, residual);
   }
 
   DEVICE_ONLY void put_general(const i32* sums, const byte8& residual, i64 at) {
