@@ -125,13 +125,13 @@ typedef struct carnot_quantized_shape {
   int64_t channels, depth;
 } carnot_quantized_shape;
 
-// Checks that weights and sums fit. *out_largest_scale (may be NULL): the largest m[n]. NULL, or
-// the reason.
+// Checks that weights and sums fit. *out_bound (may be NULL): what no |(sum + bias[n]) m[n]|
+// exceeds. NULL, or the reason.
 const char* carnot_quantized_check_channels(const carnot_problem* problem,
                                             const carnot_quantized_region* region,
                                             const carnot_quantized_numbers* numbers,
-                                            const carnot_quantized_shape* shape,
-                                            float* out_largest_scale, char* reason, size_t size);
+                                            const carnot_quantized_shape* shape, double* out_bound,
+                                            char* reason, size_t size);
 // carnot_quantized_weights to |centered|, then carnot_quantized_channels over their sums to |bias|
 // and |scale| [channels]. NULL, or the reason.
 const char* carnot_quantized_make_channels(const carnot_problem* problem,

@@ -244,8 +244,8 @@ static int32_t* channel_vectors(const carnot_quantized_shape* shape, size_t vect
 const char* carnot_quantized_check_channels(const carnot_problem* problem,
                                             const carnot_quantized_region* region,
                                             const carnot_quantized_numbers* numbers,
-                                            const carnot_quantized_shape* shape,
-                                            float* out_largest_scale, char* reason, size_t size) {
+                                            const carnot_quantized_shape* shape, double* out_bound,
+                                            char* reason, size_t size) {
   int32_t* sums = channel_vectors(shape, 3);
   if (!sums) return CARNOT_REJECT_NO_MEMORY;
   int32_t* bias = sums + shape->channels;
@@ -255,9 +255,10 @@ const char* carnot_quantized_check_channels(const carnot_problem* problem,
   if (!why)
     why = carnot_quantized_channels(problem, region, numbers, shape->channels, shape->depth, 0,
                                     sums, bias, scale, reason, size);
-  float largest = 0;
-  for (int64_t n = 0; n < shape->channels; n++) largest = fmaxf(largest, scale[n]);
-  if (out_largest_scale) *out_largest_scale = largest;
+  double bound = 0;
+  for (int64_t n = 0; n < shape->channels && !why; n++)
+    bound = fmax(bound, scale[n] * (fabs((double)bias[n]) + (double)shape->depth * 255 * 128));
+  if (out_bound) *out_bound = bound;
   free(sums);
   return why;
 }

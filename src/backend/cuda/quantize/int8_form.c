@@ -8,8 +8,7 @@ carnot_cuda_int8_form carnot_cuda_int8_region_form(const carnot_cuda_int8_region
   if (r->output == CARNOT_CUDA_INT8_F32 || r->residual_type == CARNOT_CUDA_INT8_F32)
     return CARNOT_CUDA_INT8_GENERAL;
   if (r->is_twice) return r->inner_factor != 0 ? CARNOT_CUDA_INT8_TWICE : CARNOT_CUDA_INT8_GENERAL;
-  const double most =
-      ldexp(r->largest_scale, 31) + (has_bytes ? 512 * fabs((double)r->residual_scale) : 0);
+  const double most = ldexp(r->bound, 31) + (has_bytes ? 512 * fabs((double)r->residual_scale) : 0);
   if (r->activation != CARNOT_CUDA_NO_ACTIVATION || r->divisor != 1 || !(most <= ldexp(1, 30)))
     return CARNOT_CUDA_INT8_GENERAL;
   return has_bytes ? CARNOT_CUDA_INT8_RESIDUAL : CARNOT_CUDA_INT8_REQUANTIZE;

@@ -64,9 +64,11 @@ const char* carnot_cuda_int8_region_read(const carnot_problem* problem, int chan
     return "the residual is not float32, int8 or uint8";
   why = read_activation(view, &numbers, out);
   if (!why && out->is_twice) carnot_cuda_int8_region_set_factors(out);
-  return why ? why
-             : carnot_quantized_check_channels(problem, view, &numbers, shape, &out->largest_scale,
-                                               reason, size);
+  double bound = 0;
+  if (!why)
+    why = carnot_quantized_check_channels(problem, view, &numbers, shape, &bound, reason, size);
+  out->bound = (float)ldexp(bound, -31);
+  return why;
 }
 
 void carnot_cuda_int8_region_want(carnot_problem* problem, const carnot_cuda_int8_region* region,

@@ -21,7 +21,7 @@ typedef struct carnot_cuda_int8_region {
   int32_t output;  // carnot_cuda_int8_type
   float divisor;
   int32_t zero_point, low, high;
-  float largest_scale;                  // of the scales of channels
+  float bound;                          // of |sum * scale| in all channels, / 2^31
   float inner_factor, residual_factor;  // of form TWICE; 0: none give the bytes of the division
 } carnot_cuda_int8_region;
 
