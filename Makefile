@@ -13,7 +13,7 @@ build: setup
 setup:
 	@tools/dev/setup $(BUILD)
 
-$(VENV)/python.stamp: tools/dev/requirements.txt
+$(VENV)/python.stamp: tools/dev/requirements.txt | setup
 	@echo "installing Python packages into $(VENV), about a minute: $$(tr '\n' ' ' < tools/dev/requirements.txt)"
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --requirement tools/dev/requirements.txt
@@ -106,7 +106,10 @@ demo: build python
 conformance: build $(BUILD)/conformance/onnx_version.txt
 	$(BUILD)/bin/conformance $(SETS)
 
-test: build python $(BUILD)/conformance/onnx_version.txt
+# Packages are fetched while the compiler runs.
+test:
+	@$(MAKE) --no-print-directory -j2 build $(BUILD)/conformance/onnx_version.txt
+	@$(MAKE) --no-print-directory python
 	tools/dev/setup_browser
 	tools/dev/setup_triton $(TRITON) $(PYTHON) || echo "the tests on the Triton server will be skipped"
 	tools/dev/checks $(BUILD)
