@@ -228,29 +228,32 @@ static carnot_status* run_affine(carnot_call* call) {
   CARNOT_TRY(carnot_call_array(call, width, sizeof(double), &last));
   CARNOT_TRY(carnot_call_array(call, width * r, sizeof(double), &across));
   for (int64_t p = 0; p < width; p++) last[p] = affine_coordinate(p, width, align);
-  for (int64_t i = 0; i < dims[0] * rows; i++) {
-    const double* map = m + i / rows * r * (r + 1);
-    double v[4] = {0};
-    carnot_unravel(i % rows, dims + 1, r - 1, at);
-    // The last dimension is the first coordinate.
-    for (int k = 1; k < r; k++) v[k] = affine_coordinate(at[r - 1 - k], dims[r - k], align);
-    v[r] = 1;
-    double rests[3] = {0};
-    for (int j = 0; j < r; j++)
-      for (int k = 1; k <= r; k++) rests[j] += map[j * (r + 1) + k] * v[k];
+  for (int64_t n = 0; n < dims[0]; n++) {
+    const double* map = m + n * r * (r + 1);
     // What the first coordinate adds is that of all rows of an image.
-    for (int64_t p = 0; i % rows == 0 && p < width * r; p++)
-      across[p] = map[p % r * (r + 1)] * last[p / r];
-    if (y->dtype == CARNOT_DTYPE_F32) {
-      float* points = (float*)y->data + i * width * r;
-      if (r == 2)
-        affine_row(2, width, across, rests, points);
-      else
-        affine_row(3, width, across, rests, points);
-      continue;
+    for (int64_t p = 0; p < width; p++)
+      for (int j = 0; j < r; j++) across[p * r + j] = map[j * (r + 1)] * last[p];
+    for (int64_t i = 0; i < rows; i++) {
+      double v[4] = {0}, rests[3] = {0};
+      carnot_unravel(i, dims + 1, r - 1, at);
+      // The last dimension is the first coordinate.
+      for (int k = 1; k < r; k++) v[k] = affine_coordinate(at[r - 1 - k], dims[r - k], align);
+      v[r] = 1;
+      for (int j = 0; j < r; j++)
+        for (int k = 1; k <= r; k++) rests[j] += map[j * (r + 1) + k] * v[k];
+      const int64_t first = (n * rows + i) * width * r;
+      if (y->dtype == CARNOT_DTYPE_F32) {
+        float* points = (float*)y->data + first;
+        if (r == 2)
+          affine_row(2, width, across, rests, points);
+        else
+          affine_row(3, width, across, rests, points);
+        continue;
+      }
+      for (int64_t p = 0; p < width; p++)
+        for (int j = 0; j < r; j++) row[p * r + j] = across[p * r + j] + rests[j];
+      carnot_store_block_f64(y->dtype, y->data, (size_t)first, 1, (size_t)(width * r), row);
     }
-    for (int64_t p = 0; p < width * r; p++) row[p] = across[p] + rests[p % r];
-    carnot_store_block_f64(y->dtype, y->data, (size_t)(i * width * r), 1, (size_t)(width * r), row);
   }
   return NULL;
 }
