@@ -213,6 +213,9 @@ const char* carnot_quantized_weights(const carnot_problem* problem,
   return NULL;
 }
 
+// What no sum of |depth| products exceeds: of x less its zero point by a centered weight.
+static double largest_sum(int64_t depth) { return (double)depth * 255 * 128; }
+
 const char* carnot_quantized_channels(const carnot_problem* problem,
                                       const carnot_quantized_region* region,
                                       const carnot_quantized_numbers* numbers, int64_t channels,
@@ -225,7 +228,7 @@ const char* carnot_quantized_channels(const carnot_problem* problem,
   for (int64_t n = 0; n < channels; n++) {
     const double product = numbers->x_scale * (double)scale[n];
     const double q = b ? rint((double)((const float*)b->data)[n] / product) : 0;
-    if (!(fabs(q) + (double)depth * 255 * 128 <= INT32_MAX)) {
+    if (!(fabs(q) + largest_sum(depth) <= INT32_MAX)) {
       snprintf(reason, size, "sums of %lld products and the bias %.9g of channel %lld exceed int32",
                (long long)depth, b ? (double)((const float*)b->data)[n] : 0, (long long)n);
       return reason;
@@ -257,7 +260,7 @@ const char* carnot_quantized_check_channels(const carnot_problem* problem,
                                     sums, bias, scale, reason, size);
   double bound = 0;
   for (int64_t n = 0; n < shape->channels && !why; n++)
-    bound = fmax(bound, scale[n] * (fabs((double)bias[n]) + (double)shape->depth * 255 * 128));
+    bound = fmax(bound, scale[n] * (fabs((double)bias[n]) + largest_sum(shape->depth)));
   if (out_bound) *out_bound = bound;
   free(sums);
   return why;

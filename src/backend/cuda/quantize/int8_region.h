@@ -21,7 +21,8 @@ typedef struct carnot_cuda_int8_region {
   int32_t output;  // carnot_cuda_int8_type
   float divisor;
   int32_t zero_point, low, high;
-  float bound;                          // of |sum * scale| in all channels, / 2^31
+  float bound;  // of |(sum + bias) * scale| in all channels, divided by 2^31: at most the largest
+                // scale, which engines of the same format version may hold here instead
   float inner_factor, residual_factor;  // of form TWICE; 0: none give the bytes of the division
 } carnot_cuda_int8_region;
 

@@ -28,7 +28,7 @@ struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN,
   using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS, base_type::below;
   enum {
     SLOT = CARNOT_CUDA_GEMM_INT8_PINGPONG_SLOT(BN),
-    ROLLED = BN == 96 || BN == 128  // others lack the registers
+    ROLLED = BN == 96 || BN == 128  // the epilogue is a loop; other tiles lack the registers
   };
   const carnot_cuda_gemm_int8_pingpong_params& all;
   bool is_narrow;

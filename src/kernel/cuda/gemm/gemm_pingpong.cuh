@@ -216,8 +216,8 @@ struct gemm_pingpong {
   DEVICE_ONLY SUM& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
   }
-  // v[i][k] = of(sum, k) of the lane's columns [32 g, 32 g + 32), by row. A loop over columns that
-  // begins so is short: unrolled, the end of a tile does not stay in the instruction cache.
+  // v[i][k] = of(sum, k) of the lane's columns [32 g, 32 g + 32), by row. With it an epilogue can
+  // be a loop over |g|: unrolled, a long one misses the instruction cache.
   template <int G = 0, class V, class F>
   DEVICE_ONLY void take_sums(int g, V (*v)[8], const F& of) {
     if (g == G) {
