@@ -201,13 +201,34 @@ CARNOT_INLINE float mask_row(const tiles_call* c, const float* mask, float* s, i
   return _mm512_reduce_max_ps(max);
 }
 
-// Numerators of a row relative to |max|, as BF16 too; returns their sum.
-CARNOT_INLINE float exp_row(const float* s, float max, int64_t n, uint16_t* weights) {
-  const vf32 m = v_set(max);
+// The maximum of a row as it is, -inf behind |n| up to whole tiles.
+CARNOT_INLINE float max_row(float* s, int64_t n) {
+  vf32 max = v_set(-INFINITY);
+  int64_t j = 0;
+  for (; j + V_LANES <= n; j += V_LANES) max = v_max_to(max, v_load(s + j));
+  for (; j < (n + 31) / 32 * 32; j += V_LANES) {
+    const vf32 x = v_select(v_lanes(max_i64(0, n - j)), v_load(s + j), v_set(-INFINITY));
+    v_store(s + j, x);
+    max = v_max_to(max, x);
+  }
+  return _mm512_reduce_max_ps(max);
+}
+
+// 2^y for y <= 0 as v_exp2_roughly; zero where that would be subnormal, which costs a hundred
+// cycles.
+CARNOT_INLINE vf32 exp2_roughly(vf32 y) {
+  vf32 n;
+  const vf32 p = v_exp2_fraction(y, &n);
+  return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(y, v_set(-125), _CMP_NLT_UQ), p, n);
+}
+
+// Numerators 2^(scale s - base) of a row, as BF16; returns their sum.
+CARNOT_INLINE float exp_row(const float* s, float scale, float base, int64_t n, uint16_t* weights) {
+  const vf32 by = v_set(scale), less = v_set(-base);
   vf32 sum[2] = {v_zero(), v_zero()};
   for (int64_t j = 0; j < n; j += 32) {
-    const vf32 a = v_exp_roughly(v_sub(v_load(s + j), m)),
-               b = v_exp_roughly(v_sub(v_load(s + j + V_LANES), m));
+    const vf32 a = exp2_roughly(v_fma(v_load(s + j), by, less)),
+               b = exp2_roughly(v_fma(v_load(s + j + V_LANES), by, less));
     sum[0] = v_add(sum[0], a);
     sum[1] = v_add(sum[1], b);
     _mm512_store_si512(weights + j, (__m512i)_mm512_cvtne2ps_pbh(b, a));
@@ -215,27 +236,40 @@ CARNOT_INLINE float exp_row(const float* s, float max, int64_t n, uint16_t* weig
   return v_sum(v_add(sum[0], sum[1]));
 }
 
-// Turns the scores of query |i|, row |r| of the step, into weights relative to the new maximum and
-// rescales the sums so far to it.
-static void soften_row(tiles_call* c, int64_t i, int64_t r, int64_t j0, int64_t n) {
-  const carnot_attention_bf16_tiles* p = c->p;
-  const float* mask = p->mask ? p->mask + i * p->mask_ld + j0 : NULL;
-  const float old = j0 > 0 ? c->max[r] : -INFINITY;
-  const float max = max_nan(old, mask_row(c, mask, c->scores + r * kKeys, n));
-  const float base = max == -INFINITY ? 0 : max;
-  const float sum = exp_row(c->scores + r * kKeys, base, n, c->weights + r * kKeys);
-  c->max[r] = max;
-  if (j0 == 0) {
-    c->sum[r] = sum;
-    return;
-  }
-  float factor[V_LANES];
-  v_store(factor, v_exp_roughly(v_set(old - base)));
-  c->sum[r] = c->sum[r] * factor[0] + sum;
-  if (factor[0] == 1) return;
+CARNOT_INLINE void scale_sums(const tiles_call* c, int64_t r, float factor) {
   float* sums = c->sums + r * c->columns;
   for (int64_t at = 0; at < c->columns; at += V_LANES)
-    v_store(sums + at, v_mul(v_load(sums + at), v_set(factor[0])));
+    v_store(sums + at, v_mul(v_load(sums + at), v_set(factor)));
+}
+
+// Turns the scores of queries [i0,i1) and |n| keys from |j0| on into weights relative to the new
+// maximum of a row, and rescales the sums so far to it. The maxima of all rows come first: the
+// processor overlaps rows that do not wait for one another.
+static void soften(tiles_call* c, int64_t i0, int64_t i1, int64_t j0, int64_t n) {
+  const carnot_attention_bf16_tiles* p = c->p;
+  const float log2e = 1.44269504f;
+  // Scores that are only scaled, upwards, have their maximum where they have it before.
+  const bool plain = !p->mask && p->scale > 0;
+  const float scale = plain ? p->scale * log2e : log2e;
+  float base[kRows], factor[kRows];
+  for (int64_t i = i0, r = 0; i < i1; ++i, ++r) {
+    float* s = c->scores + r * kKeys;
+    const float most =
+        plain ? max_row(s, n) : mask_row(c, p->mask ? p->mask + i * p->mask_ld + j0 : NULL, s, n);
+    const float old = j0 > 0 ? c->max[r] : -INFINITY;
+    c->max[r] = max_nan(old, most);
+    base[r] = c->max[r] == -INFINITY ? 0 : c->max[r] * scale;
+    if (j0 > 0) {
+      float lanes[V_LANES];
+      v_store(lanes, exp2_roughly(v_set(old * scale - base[r])));
+      factor[r] = lanes[0];
+    }
+  }
+  for (int64_t r = 0; r < i1 - i0; ++r) {
+    const float sum = exp_row(c->scores + r * kKeys, scale, base[r], n, c->weights + r * kKeys);
+    c->sum[r] = j0 > 0 ? c->sum[r] * factor[r] + sum : sum;
+    if (j0 > 0 && factor[r] != 1) scale_sums(c, r, factor[r]);
+  }
 }
 
 // Divides a finished row by its sum of weights.
@@ -257,7 +291,7 @@ CARNOT_INLINE void step_of(int groups, tiles_call* c, int64_t i0, int64_t i1) {
   for (int64_t j0 = 0, j1; j0 < c->p->kv_len; j0 = j1) {
     j1 = min_i64(c->p->kv_len, j0 + kKeys);
     multiply_keys(groups, c, j0, j1);
-    for (int64_t i = i0; i < i1; ++i) soften_row(c, i, i - i0, j0, j1 - j0);
+    soften(c, i0, i1, j0, j1 - j0);
     multiply_values(groups, c, j0, j1);
   }
   for (int64_t i = i0; i < i1; ++i) finish_row(c, i, i - i0);

@@ -18,7 +18,7 @@
 
 enum {
   CARNOT_ATTENTION_TILES_ROWS = 32,   // queries of a step
-  CARNOT_ATTENTION_TILES_KEYS = 128,  // keys of a block
+  CARNOT_ATTENTION_TILES_KEYS = 256,  // keys of a block
 };
 
 typedef struct carnot_attention_operand {

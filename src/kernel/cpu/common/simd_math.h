@@ -96,19 +96,15 @@ CARNOT_INLINE vf32 v_silu(vf32 x) {
 #endif
 }
 
-// For results that are rounded to BF16: 2^y by a polynomial of degree 3, 8e-5.
-CARNOT_INLINE vf32 v_exp2_roughly(vf32 y) {
+// For results that are rounded to BF16: 2^y = p 2^n by a polynomial of degree 3, 8e-5. Returns p.
+CARNOT_INLINE vf32 v_exp2_fraction(vf32 y, vf32* out_n) {
   static const float c[] = {0.99992522f, 0.69583353f, 0.22606716f, 0.07802452f};
-  vf32 n;
-  const vf32 fraction = v_split_floor(y, &n), p = v_poly(fraction, c, 4);
-  return v_scale2(p, n);
+  return v_poly(v_split_floor(y, out_n), c, 4);
 }
-
-// Likewise exp(x) for x <= 0. Zero where the result would be subnormal, which costs a hundred
-// cycles.
-CARNOT_INLINE vf32 v_exp_roughly(vf32 x) {
-  const vf32 z = v_mul(x, v_set(1.44269504f)), e = v_exp2_roughly(v_max_to(v_set(-125), z));
-  return v_select(v_lt(z, v_set(-125)), v_zero(), e);
+CARNOT_INLINE vf32 v_exp2_roughly(vf32 y) {
+  vf32 n;
+  const vf32 p = v_exp2_fraction(y, &n);
+  return v_scale2(p, n);
 }
 
 // Likewise x / (1 + exp(-x)), 5e-4; NaN of -inf, as the formula says.
