@@ -112,6 +112,11 @@ static inline float* carnot_conv_element(const carnot_operand* t, int64_t index)
 carnot_packed_weights_shape carnot_conv_tiles_weights_shape(const carnot_conv_params* p);
 carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
                                                 const carnot_window_geometry* g);
+// Whether it takes channels of the input that lie apart; and |out_src_c| elements from one to the
+// next of |x|, which becomes its pixels. INVALID_MODEL where the pixels of a row lie apart too.
+bool carnot_conv_tiles_reads_planes(const carnot_conv_params* p);
+carnot_status* carnot_conv_tiles_planes(const carnot_conv_params* p, carnot_operand* x,
+                                        int64_t* out_src_c) CARNOT_MUST_USE;
 // How the results of |call| are cut into parts.
 carnot_work_partition carnot_conv_tiles_partition(int threads,
                                                   const carnot_conv2d_bf16_tiles* call);

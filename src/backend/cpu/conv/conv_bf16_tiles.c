@@ -27,6 +27,10 @@ static size_t packed_bytes(const carnot_conv_params* p) {
   return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES, carnot_conv_tiles_weights_shape(p));
 }
 
+bool carnot_conv_tiles_reads_planes(const carnot_conv_params* p) {
+  return p->group == 1 && p->channels <= CARNOT_BF16_TILES_MAX_PLANES && joined_of(p) > 1;
+}
+
 // ---- build ----
 
 carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
@@ -46,6 +50,7 @@ static bool window_fits(const carnot_conv_params* p, bool src_is_bf16) {
 }
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_layout given = problem->inputs[0].format.layout;
   carnot_conv_params p;
   const char* why = carnot_conv_reject(problem, &p, reason, size);
   if (why) return why;
@@ -60,9 +65,11 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   if (p.filters / p.group % 16 && p.group > 1)
     return carnot_because(reason, size, "%lld filters a group, takes multiples of 16",
                           (long long)(p.filters / p.group));
-  return window_fits(&p, problem->inputs[0].format.dtype == CARNOT_DTYPE_BF16)
-             ? NULL
-             : "the pixels under the window do not fit in L2";
+  if (!window_fits(&p, problem->inputs[0].format.dtype == CARNOT_DTYPE_BF16))
+    return "the pixels under the window do not fit in L2";
+  if (carnot_conv_tiles_reads_planes(&p) && given != CARNOT_LAYOUT_CHANNELS_LAST)
+    problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return NULL;
 }
 
 // Packs the weights of a group, [n,channels,taps], as columns of zeros beyond the filter fill its
@@ -103,6 +110,17 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
 
 // ---- load and run ----
 
+carnot_status* carnot_conv_tiles_planes(const carnot_conv_params* p, carnot_operand* x,
+                                        int64_t* out_src_c) {
+  *out_src_c = x->rank >= 3 ? x->strides[1] : 1;
+  if (*out_src_c == 1 || !carnot_conv_tiles_reads_planes(p)) return NULL;
+  CARNOT_CHECK(x->strides[x->rank - 1] == 1, INVALID_MODEL,
+               "pixels of a row are %lld elements apart, must be side by side",
+               (long long)x->strides[x->rank - 1]);
+  x->strides[1] = 1;
+  return NULL;
+}
+
 static carnot_status* conv_validate(const carnot_step_view* step) {
   const carnot_conv_params* p = NULL;
   CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
@@ -121,6 +139,7 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
 typedef struct conv_state {
   carnot_window_geometry geometry;
   carnot_work_partition partition;
+  int64_t src_c;
   int64_t scratch;  // of a part
 } conv_state;
 
@@ -129,9 +148,11 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
                                      size_t* out_workspace_bytes) {
   conv_state* state = memory;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
   const carnot_conv_params* p = step->params;
   const carnot_window_geometry* g = &state->geometry;
+  carnot_operand x = inputs[0];
+  CARNOT_TRY(carnot_conv_tiles_planes(p, &x, &state->src_c));
+  CARNOT_TRY(carnot_conv_configure_from(step, &x, inputs, outputs, &state->geometry));
   carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, g);
   call.src_is_bf16 = inputs[0].format.dtype == CARNOT_DTYPE_BF16;
   CARNOT_CHECK(carnot_conv2d_bf16_tiles_fits(&call), INVALID_MODEL,
@@ -164,6 +185,7 @@ static void conv_part(void* argument, int64_t part) {
   carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, &run->state->geometry);
   call.src_is_bf16 = run->inputs[0].format.dtype == CARNOT_DTYPE_BF16;
   call.dst_is_bf16 = run->outputs[0].format.dtype == CARNOT_DTYPE_BF16;
+  call.src_c = run->state->src_c;
   call.conv.src = carnot_conv_element(&run->inputs[0], group * channels);
   call.conv.dst = carnot_conv_element(&run->outputs[0], group * filters);
   call.scratch = run->workspace + carnot_executor_scratch(part) * run->state->scratch;

@@ -63,6 +63,7 @@ static void expand_tiles(const chain_run* run, int64_t image, int64_t begin, int
   const carnot_pixels src = carnot_pixels_of(&run->inputs[0], image * s->src_n, s->src_w);
   carnot_conv2d_bf16_tiles call = carnot_conv_tiles_call(p, &s->first);
   call.src_is_bf16 = src.is_bf16, call.dst_is_bf16 = dst.is_bf16;
+  call.src_c = s->src_c;
   call.scratch = scratch;
   call.conv.n = 1;
   call.conv.p = end - begin;

@@ -115,6 +115,8 @@ static carnot_status* find_geometry(const carnot_step_view* step, const carnot_o
   carnot_operand pixels = *x;
   s->src_c = x->strides[1];
   if (p->depthwise > 0 && is_few_f32(&p->stages[0])) pixels.strides[1] = 1;
+  if (p->depthwise > 0 && p->stages[0].weights == CARNOT_WEIGHTS_BF16_TILES)
+    CARNOT_TRY(carnot_conv_tiles_planes(&p->stages[0], &pixels, &s->src_c));
   const bool projects = p->depthwise + 1 < p->count;
   const carnot_operand before = p->depthwise ? first_result(&p->stages[0], x) : *x;
   const carnot_operand after = projects ? inner_operand(y, p->stages[p->depthwise].filters) : *y;

@@ -44,6 +44,64 @@ CARNOT_INLINE bool copy_numbers(bool is_bf16, const char* from, int64_t count, c
   return !wrong;
 }
 
+// Element |e| of interleaved pixels of |c| channels among 32 pixels of channels 0 and 1, or 2
+// and 3.
+#define PLANE_LANE(c, e) ((uint16_t)((e) / (c) | ((e) % (c)&1) << 5))
+#define PLANE_LANES4(c, e) \
+  PLANE_LANE(c, e), PLANE_LANE(c, (e) + 1), PLANE_LANE(c, (e) + 2), PLANE_LANE(c, (e) + 3)
+#define PLANE_LANES16(c, e) \
+  PLANE_LANES4(c, e), PLANE_LANES4(c, (e) + 4), PLANE_LANES4(c, (e) + 8), PLANE_LANES4(c, (e) + 12)
+#define PLANE_LANES(c, v) \
+  { PLANE_LANES16(c, 32 * (v)), PLANE_LANES16(c, 32 * (v) + 16) }
+
+// The same of pixels whose channels lie |src_c| elements apart, |channels| a constant.
+CARNOT_INLINE bool interleave_planes(int channels, bool is_bf16, const char* from, int64_t src_c,
+                                     int64_t count, char* to) {
+  static const uint16_t lanes[3][4][32] = {
+      {PLANE_LANES(2, 0), PLANE_LANES(2, 1)},
+      {PLANE_LANES(3, 0), PLANE_LANES(3, 1), PLANE_LANES(3, 2)},
+      {PLANE_LANES(4, 0), PLANE_LANES(4, 1), PLANE_LANES(4, 2), PLANE_LANES(4, 3)}};
+  static const uint32_t upper[3][4] = {// elements of channels 2 and 3
+                                       {0},
+                                       {0x24924924, 0x49249249, 0x92492492},
+                                       {0xcccccccc, 0xcccccccc, 0xcccccccc, 0xcccccccc}};
+  const __m512i exponent = _mm512_set1_epi16(0x7f80);
+  const int64_t plane = src_c * (is_bf16 ? 2 : 4);
+  __mmask32 wrong = 0;
+  for (int64_t j = 0; j < count; j += 32, to += 64 * channels) {
+    __m512i x[4];
+    CARNOT_UNROLL
+    for (int k = 0; k < channels; ++k) {
+      x[k] = load_bf16_32(is_bf16, from + k * plane, j, count - j);
+      wrong |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x[k], exponent), exponent);
+    }
+    const int64_t left = (count - j) * channels;
+    CARNOT_UNROLL
+    for (int v = 0; v < channels; ++v) {
+      const __m512i lane = _mm512_loadu_si512(lanes[channels - 2][v]);
+      __m512i y = _mm512_permutex2var_epi16(x[0], lane, x[1]);
+      if (channels > 2)
+        y = _mm512_mask_blend_epi16(upper[channels - 2][v], y,
+                                    _mm512_permutex2var_epi16(x[2], lane, x[channels > 3 ? 3 : 2]));
+      if (left >= 32 * (v + 1))
+        _mm512_storeu_si512(to + 64 * v, y);
+      else if (left > 32 * v)
+        _mm512_mask_storeu_epi16(to + 64 * v, (__mmask32)((UINT64_C(1) << (left - 32 * v)) - 1), y);
+    }
+  }
+  return !wrong;
+}
+
+CARNOT_INLINE bool copy_planes(int64_t channels, bool is_bf16, const char* from, int64_t src_c,
+                               int64_t count, char* to) {
+  switch (channels) {
+    case 1: return copy_numbers(is_bf16, from, count, to);
+    case 2: return interleave_planes(2, is_bf16, from, src_c, count, to);
+    case 3: return interleave_planes(3, is_bf16, from, src_c, count, to);
+    default: return interleave_planes(4, is_bf16, from, src_c, count, to);
+  }
+}
+
 static bool copy_dense(const tiles_call* call, const char* row, int64_t w, int64_t count,
                        char* to) {
   const carnot_conv2d_bf16_tiles* p = call->problem;
@@ -51,14 +109,19 @@ static bool copy_dense(const tiles_call* call, const char* row, int64_t w, int64
   const int64_t pixel = c->c * c->element;
   const int64_t begin = min_i64(count, max_i64(0, -w)),
                 end = max_i64(begin, min_i64(count, c->w - w));
-  const bool together = c->src_w == c->c * (p->src_is_bf16 ? 2 : 4);
+  const int64_t element = p->src_is_bf16 ? 2 : 4;
+  const bool planes = p->src_c > 1, together = planes || c->src_w == c->c * element;
   const int64_t at_once = together ? end - begin : 1;
   bool finite = true;
   memset(to, 0, (size_t)(begin * pixel));
   for (int64_t j = begin; j < end; j += at_once) {
     const char* from = row + (w + j) * c->src_w;
-    finite &= p->src_is_bf16 ? copy_numbers(true, from, at_once * c->c, to + j * pixel)
-                             : copy_numbers(false, from, at_once * c->c, to + j * pixel);
+    if (planes)
+      finite &= p->src_is_bf16 ? copy_planes(c->c, true, from, p->src_c, at_once, to + j * pixel)
+                               : copy_planes(c->c, false, from, p->src_c, at_once, to + j * pixel);
+    else
+      finite &= p->src_is_bf16 ? copy_numbers(true, from, at_once * c->c, to + j * pixel)
+                               : copy_numbers(false, from, at_once * c->c, to + j * pixel);
   }
   memset(to + end * pixel, 0, (size_t)((count - end) * pixel));
   return finite;
@@ -269,5 +332,6 @@ void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t
                      .weights = p->conv.weights,
                      .n0 = n0,
                      .n1 = n1};
+
   run_tiles(&call, m0, m1);
 }

@@ -8,7 +8,8 @@
 // [K,N] is a 1x1 convolution over one row of M pixels.
 // With few channels (a first layer) |joined| columns of the filter, or all of its R * S elements,
 // are one tap of joined * C channels, see carnot_bf16_tiles_joined; columns beyond the filter have
-// weights of zero.
+// weights of zero. Up to CARNOT_BF16_TILES_MAX_PLANES such channels may lie
+// |src_c| elements apart, and pixels of a row side by side.
 // |weights| packed as k2n16d32 bf16: the panels of k2n16 bf16 (pack_half.h) with the depth of a tap
 // filled up with zeros to a multiple of 32, so that every tap begins with a tile.
 // |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
@@ -28,6 +29,7 @@ typedef struct carnot_conv2d_bf16_tiles {
   carnot_conv2d_f32 conv;
   bool src_is_bf16, dst_is_bf16, residual_is_bf16;  // else float32
   int64_t joined;                                   // columns of a tap; 0 and 1: one
+  int64_t src_c;  // from a channel to the next; 0 and 1: side by side
   void* scratch;
 } carnot_conv2d_bf16_tiles;
 
@@ -58,7 +60,7 @@ static inline carnot_conv2d_bf16_tiles carnot_conv2d_bf16_tiles_of_gemm(int64_t 
 typedef void carnot_conv2d_bf16_tiles_fn(const carnot_conv2d_bf16_tiles* p, int64_t m0, int64_t m1,
                                          int64_t n0, int64_t n1);
 
-enum { CARNOT_BF16_TILES_MAX_TAPS = 256 };
+enum { CARNOT_BF16_TILES_MAX_TAPS = 256, CARNOT_BF16_TILES_MAX_PLANES = 4 };
 
 // The columns of a filter row that pay as one tap: pixels of half a tile's depth and less leave the
 // rest of it to the pixels beside them.

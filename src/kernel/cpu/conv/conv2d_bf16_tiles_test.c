@@ -36,7 +36,20 @@ static const problem kProblems[] = {
     {2, 3, 5, 1, 1, 33, 5, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_CLIP, true, true},
     {1, 25, 23, 2, 1, 50, 4, 4, 3, 1, 0, CARNOT_KERNEL_ACTIVATION_SILU, false, true},
     {1, 3, 3, 2048, 1, 600, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
+    {9, 4, 5, 1900, 1, 450, 1, 1, 2, 1, 0, CARNOT_KERNEL_ACTIVATION_RELU, true, true},
+    {7, 3, 4, 448, 1, 210, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
+
+// The channels of |src| one behind the other.
+static float* planes_of(const problem* p, const operands* o) {
+  const int64_t pixels = p->h * p->w;
+  float* planes = buffer(p->n * p->c * pixels, 0);
+  for (int64_t n = 0; n < p->n; ++n)
+    for (int64_t c = 0; c < p->c; ++c)
+      for (int64_t i = 0; i < pixels; ++i)
+        planes[(n * p->c + c) * pixels + i] = o->src[(n * pixels + i) * o->src_ld + c];
+  return planes;
+}
 
 // The weights [K,C,R,S] of a group, |joined| elements a tap.
 static float* packed_weights(const problem* p, const float* weights, int64_t joined) {
@@ -54,16 +67,25 @@ static float* packed_weights(const problem* p, const float* weights, int64_t joi
   return packed;
 }
 
+static bool reads_planes(const problem* p) {
+  return p->groups == 1 && p->c <= CARNOT_BF16_TILES_MAX_PLANES &&
+         carnot_bf16_tiles_joined(p->c, p->k, p->r, p->s, p->dilation, p->dilation) > 1;
+}
+
 static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, unsigned types) {
-  const bool src_bf16 = types & 1, dst_bf16 = types & 2, residual_bf16 = types & 4;
+  const bool src_bf16 = types & 1, dst_bf16 = types & 2, residual_bf16 = types & 4,
+             planes = types & 8;
   const bool roughly = dst_bf16 && !p->residual;
+  if (planes && !reads_planes(p)) return;
   operands o;
   operands_init(p, kernels, WEIGHTS_BF16, &o);
+  float* apart = planes ? planes_of(p, &o) : NULL;
   const int64_t pixels = p->n * o.p * o.q, c = p->c * p->groups;
-  const int64_t src_count = p->n * p->h * p->w * o.src_ld - (o.src_ld - c);
+  const int64_t src_count =
+      planes ? p->n * p->h * p->w * c : p->n * p->h * p->w * o.src_ld - (o.src_ld - c);
   const int64_t dst_count = pixels * o.ld - 3;
   if (residual_bf16) round_all(WEIGHTS_BF16, o.residual, pixels * o.ld);
-  void* src = stored(kernels, src_bf16, o.src, src_count);
+  void* src = stored(kernels, src_bf16, planes ? apart : o.src, src_count);
   void* residual = stored(kernels, residual_bf16, o.residual, pixels * o.ld);
   void* dst = stored(kernels, dst_bf16, o.dst, dst_count);
   const int src_bytes = src_bf16 ? 2 : 4, dst_bytes = dst_bf16 ? 2 : 4;
@@ -76,6 +98,10 @@ static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, un
                                      .src_is_bf16 = src_bf16,
                                      .dst_is_bf16 = dst_bf16,
                                      .residual_is_bf16 = residual_bf16};
+    if (planes) {
+      call.src_c = p->h * p->w, call.conv.src_n = p->c * p->h * p->w;
+      call.conv.src_h = p->w, call.conv.src_w = 1;
+    }
     call.conv.weights = packed;
     call.conv.src = (const float*)(const void*)((char*)src + g * p->c * src_bytes);
     call.conv.dst = (float*)(void*)((char*)dst + g * p->k * dst_bytes);
@@ -114,6 +140,7 @@ static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, un
   stored_free(src_bf16, src, src_count);
   stored_free(residual_bf16, residual, pixels * o.ld);
   stored_free(dst_bf16, dst, dst_count);
+  if (planes) buffer_free(apart);
   operands_deinit(&o);
 }
 
@@ -147,7 +174,7 @@ static void check_not_finite(const carnot_cpu_kernels* kernels) {
 static void check_tiles(const carnot_cpu_kernels* kernels) {
   if (!kernels->conv2d_bf16_tiles) return;
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i)
-    for (unsigned types = 0; types < 8; ++types) check_stored(kernels, &kProblems[i], types);
+    for (unsigned types = 0; types < 16; ++types) check_stored(kernels, &kProblems[i], types);
   check_not_finite(kernels);
 }
 

@@ -47,6 +47,7 @@ static const problem kProblems[] = {
     {2, 11, 32, 70, 1, 50, 3, 3, 1, 1, 1, false, 4, RANDOM, R(U8), U8, ACT(NONE), 1, 0, 255},
     {1, 18, 47, 70, 1, 33, 5, 3, 1, 1, 1, true, 4, RANDOM, R(NONE), S32, ACT(NONE), 1, 0, 0},
     {1, 3, 3, 2048, 1, 600, 1, 1, 1, 1, 0, false, 4, RANDOM, R(U8), U8, ACT(NONE), 1, 0, 255},
+    {9, 4, 5, 1900, 1, 900, 1, 1, 2, 1, 0, false, 4, RANDOM, R(U8), U8, ACT(NONE), 1, 0, 255},
     {1, 1, 33, 65536, 1, 19, 1, 1, 1, 1, 0, false, 0, HIGHEST, R(NONE), S32, ACT(NONE), 1, 0, 0},
 };
 

@@ -23,6 +23,7 @@ enum {
   kMostCopies = 3,                 // of a pixel
   kWeightBytes = 256 * 1024,       // weights that all pixels of a block meet before the next ones
   kNearL2Bytes = 1024 * 1024,      // weights that stay in L2
+  kMostNearBytes = 1536 * 1024,    // weights of which most stay in L2 for the next image
   kNearWeightBytes = 48 * 1024,    // weights that stay in L1, or nearly
   kBlockBytes = 1024 * 1024,       // of pixels read in place, of a block
   kChannelBlock = 4 * kTileBytes,  // of channels that all taps read while they are in L1
@@ -77,6 +78,7 @@ typedef struct tiles_layout {
   int64_t rows, out_columns;     // of a block
   int64_t copied_rows, columns;  // of a phase, and pixels of a copied row
   int64_t dense_row;             // bytes of an input row that is gathered from
+  int64_t images, image_bytes;   // whole images that are one block, and the copy of each
 } tiles_layout;
 
 static inline int64_t tiles_phases(int64_t taps, int64_t dilation, int64_t stride) {
@@ -153,13 +155,27 @@ static inline double tiles_copies(const tiles_conv* c, const tiles_layout* l) {
          (double)(l->rows * c->stride_h * l->out_columns);
 }
 
+// Weights that do not stay in L2 are read once for as many small images as a large copy holds.
+static inline void tiles_join_images(const tiles_conv* c, tiles_layout* l) {
+  l->images = 1;
+  if (l->direct || c->joined > 1 || l->rows < c->p || l->out_columns < c->q) return;
+  if (l->taps * l->depth * c->k <= kMostNearBytes) return;
+  const int64_t pixels = l->row_phases * l->column_phases * l->copied_rows * l->columns;
+  l->image_bytes = (pixels + kTileRows + l->columns) * l->unit;
+  const int64_t fit = kLargeCopyBytes / l->image_bytes;
+  l->images = fit < 2 ? 1 : fit < c->n ? fit : c->n;
+  if (l->images > 1) l->bytes = l->images * l->image_bytes;
+}
+
 // The small copy, unless it holds too few results or copies pixels again and again for the next
 // rows of a high filter.
 static inline tiles_layout tiles_layout_of(const tiles_conv* c) {
-  const tiles_layout l = tiles_layout_within(c, kSmallCopyBytes);
+  tiles_layout l = tiles_layout_within(c, kSmallCopyBytes);
   const bool all = (l.rows == c->p && l.out_columns == c->q) || l.gathered;
   const bool some = l.rows * l.out_columns >= kFewResults && tiles_copies(c, &l) <= kMostCopies;
-  return l.direct || (l.fits && (all || some)) ? l : tiles_layout_within(c, kLargeCopyBytes);
+  if (!l.direct && !(l.fits && (all || some))) l = tiles_layout_within(c, kLargeCopyBytes);
+  tiles_join_images(c, &l);
+  return l;
 }
 
 #endif

@@ -260,19 +260,32 @@ static void find_step(const tiles_call* call, const tiles_block* b, tiles_groups
   s->dense = stored == s->count && s->out[s->count - 1] == s->out[0] + s->count - 1;
 }
 
-static void compute_block(const tiles_call* call, const tiles_block* b, int64_t m0, int64_t m1,
-                          bool is_first, bool is_last) {
-  tiles_groups groups = groups_of(call, b);
-  const bool harmless = copy_block(call, b);
-  for (; groups.count > 0; is_first = false) {
-    tiles_step steps[kMostSteps];
-    int count = 0;
-    for (; groups.count > 0 && count < kMostSteps; ++count) {
-      find_step(call, b, &groups, m0, m1, &steps[count]);
+// |b| and the |images| - 1 blocks of the images behind it, whose copies lie one behind the other.
+static void compute_blocks(const tiles_call* call, tiles_block b, int64_t images, int64_t m0,
+                           int64_t m1, bool is_first, bool is_last) {
+  tiles_step steps[kMostSteps];
+  int count = 0;
+  for (; images > 0; --images, ++b.n, b.copy += call->layout.image_bytes) {
+    const bool harmless = copy_block(call, &b);
+    for (tiles_groups groups = groups_of(call, &b); groups.count > 0; ++count) {
+      if (count == kMostSteps) {
+        compute_steps(call, steps, count, is_first, /*is_last=*/false);
+        is_first = false, count = 0;
+      }
+      find_step(call, &b, &groups, m0, m1, &steps[count]);
       steps[count].guarded = !harmless;
     }
-    compute_steps(call, steps, count, is_first, is_last && !groups.count);
   }
+  compute_steps(call, steps, count, is_first, is_last);
+}
+
+// Images of [m0,m1) from image |n| on that are one block: whole ones, up to those whose copies fit,
+// where the weights of the call do not stay in L2.
+static int64_t images_of_block(const tiles_call* call, int64_t n, int64_t m0, int64_t m1) {
+  const int64_t image = call->conv.p * call->conv.q,
+                weights = call->panel / kPanel * (call->n1 - call->n0);
+  if (weights <= kMostNearBytes || n * image < m0) return 1;
+  return max_i64(1, min_i64(call->layout.images, m1 / image - n));
 }
 
 static void run_copied(const tiles_call* call, int64_t m0, int64_t m1) {
@@ -280,9 +293,10 @@ static void run_copied(const tiles_call* call, int64_t m0, int64_t m1) {
   const tiles_layout* l = &call->layout;
   const int64_t image = c->p * c->q;
   bool is_first = true;
-  for (int64_t n = m0 / image; n * image < m1; ++n) {
+  for (int64_t n = m0 / image, images; n * image < m1; n += images) {
     const int64_t begin = max_i64(m0 - n * image, 0) / c->q;
     const int64_t end = (min_i64(m1 - n * image, image) + c->q - 1) / c->q;
+    images = images_of_block(call, n, m0, m1);
     for (int64_t p0 = begin; p0 < end; p0 += l->rows) {
       const int64_t rows = min_i64(l->rows, end - p0), row = n * image + p0 * c->q;
       // Of a single row only the part that is asked for.
@@ -290,8 +304,9 @@ static void run_copied(const tiles_call* call, int64_t m0, int64_t m1) {
       const int64_t q_end = rows == 1 ? min_i64(c->q, m1 - row) : c->q;
       for (int64_t q0 = q_begin; q0 < q_end; q0 += l->out_columns, is_first = false) {
         const tiles_block b = {n, p0, rows, q0, min_i64(l->out_columns, q_end - q0), call->scratch};
-        const bool is_last = (n + 1) * image >= m1 && p0 + rows >= end && q0 + b.columns >= q_end;
-        compute_block(call, &b, m0, m1, is_first, is_last);
+        const bool is_last =
+            (n + images) * image >= m1 && p0 + rows >= end && q0 + b.columns >= q_end;
+        compute_blocks(call, b, images, m0, m1, is_first, is_last);
       }
     }
   }
