@@ -222,13 +222,14 @@ CARNOT_INLINE vf32 exp2_roughly(vf32 y) {
   return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(y, v_set(-125), _CMP_NLT_UQ), p, n);
 }
 
-// Numerators 2^(scale s - base) of a row, as BF16; returns their sum.
+// Numerators 2^(scale (s - base)) of a row, as BF16; returns their sum. The difference comes first:
+// the products may overflow where a mask holds the least float32.
 CARNOT_INLINE float exp_row(const float* s, float scale, float base, int64_t n, uint16_t* weights) {
-  const vf32 by = v_set(scale), less = v_set(-base);
+  const vf32 by = v_set(scale), m = v_set(base);
   vf32 sum[2] = {v_zero(), v_zero()};
   for (int64_t j = 0; j < n; j += 32) {
-    const vf32 a = exp2_roughly(v_fma(v_load(s + j), by, less)),
-               b = exp2_roughly(v_fma(v_load(s + j + V_LANES), by, less));
+    const vf32 a = exp2_roughly(v_mul(v_sub(v_load(s + j), m), by)),
+               b = exp2_roughly(v_mul(v_sub(v_load(s + j + V_LANES), m), by));
     sum[0] = v_add(sum[0], a);
     sum[1] = v_add(sum[1], b);
     _mm512_store_si512(weights + j, (__m512i)_mm512_cvtne2ps_pbh(b, a));
@@ -258,10 +259,10 @@ static void soften(tiles_call* c, int64_t i0, int64_t i1, int64_t j0, int64_t n)
         plain ? max_row(s, n) : mask_row(c, p->mask ? p->mask + i * p->mask_ld + j0 : NULL, s, n);
     const float old = j0 > 0 ? c->max[r] : -INFINITY;
     c->max[r] = max_nan(old, most);
-    base[r] = c->max[r] == -INFINITY ? 0 : c->max[r] * scale;
+    base[r] = c->max[r] == -INFINITY ? 0 : c->max[r];
     if (j0 > 0) {
       float lanes[V_LANES];
-      v_store(lanes, exp2_roughly(v_set(old * scale - base[r])));
+      v_store(lanes, exp2_roughly(v_set((old - base[r]) * scale)));
       factor[r] = lanes[0];
     }
   }

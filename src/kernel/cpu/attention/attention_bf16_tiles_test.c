@@ -5,13 +5,14 @@
 
 typedef struct problem {
   int64_t q_len, kv_len, d, dv;
-  int mask;  // 0 none, 1 a row for all, 2 full, 3 full with a query that sees no key
+  int mask;  // 0 none, 1 a row for all, 2 full, 3 full with a query that sees no key, 4 full with
+             // a query to which all keys are the least float32
 } problem;
 
 static const problem kProblems[] = {
-    {128, 128, 64, 64, 0}, {70, 70, 32, 32, 2},   {5, 300, 33, 20, 2}, {130, 257, 16, 48, 1},
-    {1, 1000, 64, 64, 0},  {37, 400, 80, 72, 1},  {64, 1, 8, 8, 0},    {200, 197, 96, 128, 2},
-    {1, 1, 1, 1, 0},       {33, 140, 128, 80, 3},
+    {128, 128, 64, 64, 0}, {70, 70, 32, 32, 2},   {5, 300, 33, 20, 2},  {130, 257, 16, 48, 1},
+    {1, 1000, 64, 64, 0},  {37, 400, 80, 72, 1},  {64, 1, 8, 8, 0},     {200, 197, 96, 128, 2},
+    {1, 1, 1, 1, 0},       {33, 140, 128, 80, 3}, {33, 300, 64, 48, 4},
 };
 
 enum { kQ = 1, kK = 2, kV = 4, kDst = 8, kTypes = 16 };
@@ -32,7 +33,8 @@ static operands operands_make(const problem* p) {
   o.mask = buffer(p->q_len * p->kv_len, 74);
   for (int64_t i = 0; i < p->q_len * p->kv_len; i += 7) o.mask[i] = -INFINITY;
   o.mask[0] = 0;
-  for (int64_t j = 0; j < p->kv_len && p->mask == 3; ++j) o.mask[p->kv_len + j] = -INFINITY;
+  for (int64_t j = 0; j < p->kv_len && p->mask >= 3; ++j)
+    o.mask[p->kv_len + j] = p->mask == 3 ? -INFINITY : -FLT_MAX;
   return o;
 }
 

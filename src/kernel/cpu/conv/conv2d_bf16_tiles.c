@@ -46,7 +46,7 @@ CARNOT_INLINE bool copy_numbers(bool is_bf16, const char* from, int64_t count, c
 
 // Element |e| of interleaved pixels of |c| channels among 32 pixels of channels 0 and 1, or 2
 // and 3.
-#define PLANE_LANE(c, e) ((uint16_t)((e) / (c) | ((e) % (c)&1) << 5))
+#define PLANE_LANE(c, e) ((uint16_t)((e) / (c) + 32 * ((e) % (c) % 2)))
 #define PLANE_LANES4(c, e) \
   PLANE_LANE(c, e), PLANE_LANE(c, (e) + 1), PLANE_LANE(c, (e) + 2), PLANE_LANE(c, (e) + 3)
 #define PLANE_LANES16(c, e) \
@@ -332,6 +332,5 @@ void CARNOT_KERNEL(conv2d_bf16_tiles)(const carnot_conv2d_bf16_tiles* p, int64_t
                      .weights = p->conv.weights,
                      .n0 = n0,
                      .n1 = n1};
-
   run_tiles(&call, m0, m1);
 }

@@ -8,8 +8,8 @@
 // [K,N] is a 1x1 convolution over one row of M pixels.
 // With few channels (a first layer) |joined| columns of the filter, or all of its R * S elements,
 // are one tap of joined * C channels, see carnot_bf16_tiles_joined; columns beyond the filter have
-// weights of zero. Up to CARNOT_BF16_TILES_MAX_PLANES such channels may lie
-// |src_c| elements apart, and pixels of a row side by side.
+// weights of zero. Up to CARNOT_BF16_TILES_MAX_PLANES such channels may lie |src_c| elements apart,
+// with the pixels of a row side by side.
 // |weights| packed as k2n16d32 bf16: the panels of k2n16 bf16 (pack_half.h) with the depth of a tap
 // filled up with zeros to a multiple of 32, so that every tap begins with a tile.
 // |scratch| carnot_conv2d_bf16_tiles_scratch bytes at a multiple of 64, for this call alone.
