@@ -231,6 +231,26 @@ def test_few_filters(case: tuple, tmp_path: pathlib.Path) -> None:
     assert np.linalg.norm(got - want) <= 0.01 * np.linalg.norm(want)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("chain", [False, True], ids=["alone", "chain"])
+def test_a_first_convolution_reads_nchw(channels: int, chain: bool, tmp_path: pathlib.Path) -> None:
+    """No step brings the input into channels-last: planes of up to four channels are read as they are."""
+    n = Net()
+    h = n.add("Clip", conv(n, "x", channels, 32, 3, 2), n.constant(np.float32(0)), n.constant(np.float32(6)))
+    if chain:
+        depthwise = [h, weight(n, 32, 1, 3, 3), weight(n, 32)]
+        h = n.add("Relu", n.add("Conv", *depthwise, group=32, pads=[1, 1, 1, 1]))
+        h = conv(n, h, 32, 16, 1)
+    model = n.save(tmp_path / "m.onnx", h, x=[2, channels, 131, 150])
+    x = RNG.standard_normal((2, channels, 131, 150)).astype(np.float32)
+    want = wanted(model, x)
+    got = results(model, x, "--bf16")
+    assert np.linalg.norm(got - want) <= 0.01 * np.linalg.norm(want)
+    layers = passes("inspect", tmp_path / "m.plan")
+    assert "x as channels_last" not in layers
+    assert ("cpu_conv_chain_bf16" in layers) == chain
+
+
 def test_the_layers_beside_the_reference(tmp_path: pathlib.Path) -> None:
     model = residual_net(tmp_path / "m.onnx")
     flags = ("--bf16", "--backend=cpu", "--rtol=0.05", "--atol=0.05")
