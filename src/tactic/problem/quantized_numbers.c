@@ -213,7 +213,7 @@ const char* carnot_quantized_weights(const carnot_problem* problem,
   return NULL;
 }
 
-// What no sum of |depth| products exceeds: of x less its zero point by a centered weight.
+// Upper bound of |sum over depth of (x - zero point) w| for 8-bit x and centered 8-bit weights w.
 static double largest_sum(int64_t depth) { return (double)depth * 255 * 128; }
 
 const char* carnot_quantized_channels(const carnot_problem* problem,

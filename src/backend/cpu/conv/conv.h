@@ -112,10 +112,9 @@ static inline float* carnot_conv_element(const carnot_operand* t, int64_t index)
 carnot_packed_weights_shape carnot_conv_tiles_weights_shape(const carnot_conv_params* p);
 carnot_conv2d_bf16_tiles carnot_conv_tiles_call(const carnot_conv_params* p,
                                                 const carnot_window_geometry* g);
-// Whether the kernel reads channels that lie apart, as in NCHW. The second sets |out_src_c| to the
-// elements between channels of |x|, and makes |x| describe its pixels alone; INVALID_MODEL where
-// the pixels of a row are not side by side.
-bool carnot_conv_tiles_reads_planes(const carnot_conv_params* p);
+// Sets |out_src_c| to the elements between channels of |x|. Where the kernel reads channels that
+// lie apart, as in NCHW, |x| describes its pixels alone afterwards; INVALID_MODEL where the pixels
+// of a row are not side by side.
 carnot_status* carnot_conv_tiles_planes(const carnot_conv_params* p, carnot_operand* x,
                                         int64_t* out_src_c) CARNOT_MUST_USE;
 // How the results of |call| are cut into parts.

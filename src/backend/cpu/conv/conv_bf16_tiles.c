@@ -27,8 +27,8 @@ static size_t packed_bytes(const carnot_conv_params* p) {
   return carnot_packed_weights_bytes(CARNOT_WEIGHTS_BF16_TILES, carnot_conv_tiles_weights_shape(p));
 }
 
-bool carnot_conv_tiles_reads_planes(const carnot_conv_params* p) {
-  return p->group == 1 && p->channels <= CARNOT_BF16_TILES_MAX_PLANES && joined_of(p) > 1;
+static bool reads_planes(const carnot_conv_params* p) {
+  return p->group == 1 && carnot_bf16_tiles_takes_planes(p->channels, joined_of(p));
 }
 
 // ---- build ----
@@ -67,7 +67,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
                           (long long)(p.filters / p.group));
   if (!window_fits(&p, problem->inputs[0].format.dtype == CARNOT_DTYPE_BF16))
     return "the pixels under the window do not fit in L2";
-  if (carnot_conv_tiles_reads_planes(&p) && given != CARNOT_LAYOUT_CHANNELS_LAST)
+  if (reads_planes(&p) && given != CARNOT_LAYOUT_CHANNELS_LAST)
     problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
@@ -113,7 +113,7 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
 carnot_status* carnot_conv_tiles_planes(const carnot_conv_params* p, carnot_operand* x,
                                         int64_t* out_src_c) {
   *out_src_c = x->rank >= 3 ? x->strides[1] : 1;
-  if (*out_src_c == 1 || !carnot_conv_tiles_reads_planes(p)) return NULL;
+  if (*out_src_c == 1 || !reads_planes(p)) return NULL;
   CARNOT_CHECK(x->strides[x->rank - 1] == 1, INVALID_MODEL,
                "pixels of a row are %lld elements apart, must be side by side",
                (long long)x->strides[x->rank - 1]);

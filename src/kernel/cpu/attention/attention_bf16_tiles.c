@@ -222,8 +222,8 @@ CARNOT_INLINE vf32 exp2_roughly(vf32 y) {
   return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(y, v_set(-125), _CMP_NLT_UQ), p, n);
 }
 
-// Numerators 2^(scale (s - base)) of a row, as BF16; returns their sum. The difference comes first:
-// the products may overflow where a mask holds the least float32.
+// Numerators 2^(scale (s - base)) of a row, as BF16; returns their sum. The subtraction comes
+// first: scale s overflows where a mask holds the least float32.
 CARNOT_INLINE float exp_row(const float* s, float scale, float base, int64_t n, uint16_t* weights) {
   const vf32 by = v_set(scale), m = v_set(base);
   vf32 sum[2] = {v_zero(), v_zero()};

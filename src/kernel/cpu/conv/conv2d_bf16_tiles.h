@@ -80,6 +80,11 @@ static inline int64_t carnot_bf16_tiles_taps(int64_t r, int64_t s, int64_t joine
   return joined > s ? 1 : r * ((s + joined - 1) / joined);
 }
 
+// Whether channels may lie |src_c| elements apart.
+static inline bool carnot_bf16_tiles_takes_planes(int64_t c, int64_t joined) {
+  return c <= CARNOT_BF16_TILES_MAX_PLANES && joined > 1;
+}
+
 // Whether the kernel takes these sizes: no more than CARNOT_BF16_TILES_MAX_TAPS taps, and the
 // pixels under a few results fit in its copy.
 bool carnot_conv2d_bf16_tiles_fits(const carnot_conv2d_bf16_tiles* p);

@@ -68,8 +68,9 @@ static float* packed_weights(const problem* p, const float* weights, int64_t joi
 }
 
 static bool reads_planes(const problem* p) {
-  return p->groups == 1 && p->c <= CARNOT_BF16_TILES_MAX_PLANES &&
-         carnot_bf16_tiles_joined(p->c, p->k, p->r, p->s, p->dilation, p->dilation) > 1;
+  return p->groups == 1 &&
+         carnot_bf16_tiles_takes_planes(
+             p->c, carnot_bf16_tiles_joined(p->c, p->k, p->r, p->s, p->dilation, p->dilation));
 }
 
 static void check_stored(const carnot_cpu_kernels* kernels, const problem* p, unsigned types) {
