@@ -68,11 +68,22 @@ static bool beyond_f16(const float* x, int64_t count, float* out_greatest) {
   return greatest >= 65520;
 }
 
+static bool is_beyond_parts(float x) { return !isfinite(x) || (x != 0 && fabsf(x) < 0x1p-100f); }
+
 // What BF16 parts do not hold exactly, and what tile instructions do not multiply as floats.
 static bool beyond_parts(const float* x, int64_t count, float* out_found) {
-  for (int64_t i = 0; i < count; i++) {
-    *out_found = x[i];
-    if (!isfinite(x[i]) || (x[i] != 0 && fabsf(x[i]) < 0x1p-100f)) return true;
+  enum { kBlock = 256 };  // that the compiler takes in vectors
+  for (int64_t i = 0; i < count; i += kBlock) {
+    const int64_t end = carnot_min_i64(i + kBlock, count);
+    int beyond = 0;
+    for (int64_t j = i; j < end; j++) {
+      const float size = fabsf(x[j]);
+      beyond |= (size < 0x1p-100f && size > 0) || !(size < INFINITY);
+    }
+    for (int64_t j = i; beyond && j < end; j++) {
+      *out_found = x[j];
+      if (is_beyond_parts(x[j])) return true;
+    }
   }
   return false;
 }

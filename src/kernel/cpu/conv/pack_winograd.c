@@ -1,11 +1,9 @@
 // The filters of F(2x2,3x3) and F(4x4,3x3): U = G w G^T, in double, rounded once.
 #include "kernel/cpu/conv/conv2d_winograd_f32.h"
 
-#include <string.h>
-
 #include "kernel/cpu/gemm/pack_f32.h"
 
-enum { kPanel = 16, kMostPoints = 36 };
+enum { kPanel = 16 };
 
 // G of each side: rows of three factors.
 static const double kSide2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
@@ -23,30 +21,24 @@ int64_t carnot_packed_winograd_count(int64_t side, int64_t c, int64_t k) {
   return carnot_winograd_points(side) * carnot_packed_k1n16_count(c, k);
 }
 
-static double dot(const double* g, double x, double y, double z) {
-  return g[0] * x + g[1] * y + g[2] * z;
-}
-
-// The points of a filter of transform |g|, |apart| floats from each other.
-static void transform(int64_t points, const double (*g)[3], const float* filter, float* out,
-                      int64_t apart) {
-  for (int64_t row = 0; row < points; row++) {
-    double columns[3];
-    for (int j = 0; j < 3; j++) columns[j] = dot(g[row], filter[j], filter[3 + j], filter[6 + j]);
-    for (int64_t i = 0; i < points; i++)
-      out[(row * points + i) * apart] = (float)dot(g[i], columns[0], columns[1], columns[2]);
-  }
-}
-
-// One row of every point's panel: a channel of |width| filters.
+// One row of every point's panel: a channel of |width| filters, each 9 * |c| floats behind the one
+// before.
 static void pack_row(int64_t side, int64_t c, int64_t width, const float* weights,
                      int64_t point_count, float* packed) {
-  float points[kMostPoints][kPanel] = {{0}};
   const double(*g)[3] = side == 2 ? kSide2 : kSide4;
+  double w[9][kPanel] = {{0}};
   for (int64_t j = 0; j < width; j++)
-    transform(side + 2, g, weights + 9 * j * c, &points[0][j], kPanel);
-  for (int64_t point = 0; point < carnot_winograd_points(side); point++)
-    memcpy(packed + point * point_count, points[point], sizeof(points[point]));
+    for (int i = 0; i < 9; i++) w[i][j] = weights[9 * j * c + i];
+  for (int64_t row = 0; row < side + 2; row++) {
+    double columns[3][kPanel];
+    for (int i = 0; i < 3; i++)
+      for (int j = 0; j < kPanel; j++)
+        columns[i][j] = g[row][0] * w[i][j] + g[row][1] * w[3 + i][j] + g[row][2] * w[6 + i][j];
+    for (int64_t i = 0; i < side + 2; i++, packed += point_count)
+      for (int j = 0; j < kPanel; j++)
+        packed[j] =
+            (float)(g[i][0] * columns[0][j] + g[i][1] * columns[1][j] + g[i][2] * columns[2][j]);
+  }
 }
 
 void carnot_pack_winograd_f32(int64_t side, int64_t k, int64_t c, const float* weights,
