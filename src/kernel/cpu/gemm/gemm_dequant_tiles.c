@@ -28,11 +28,11 @@ void CARNOT_KERNEL(split_rows_bf16)(const carnot_gemm_dequant_f32* p, int64_t g0
                                     const carnot_dequant_parts* to) {
   const carnot_dequant_shape* s = &p->shape;
   const int64_t bytes = carnot_dequant_group_bytes(s), blocks = carnot_dequant_blocks(s);
-  const carnot_split_range integers = {1, 255};
+  const carnot_split_range integers = {1, 255, 0};
   for (int64_t g = g0; g < g1; ++g) {
     char* group = to->parts + g * bytes;
     const int64_t count = min_i64(kGroupRows, p->gemm.m - g * kGroupRows);
-    split_range range = split_range_none();
+    split_range range = split_range_none(UINT32_MAX);
     for (int64_t i = 0; i < kGroupRows; ++i) {
       const float* a = p->gemm.a + (g * kGroupRows + min_i64(i, count - 1)) * p->gemm.lda;
       char* out = group + i * kAmxRowBytes;
@@ -51,6 +51,7 @@ void CARNOT_KERNEL(split_rows_bf16)(const carnot_gemm_dequant_f32* p, int64_t g0
         }
       }
     }
+    split_range_end_row(&range);
     to->exact[g] = split_is_exact(&range, &integers, s->k);
   }
 }

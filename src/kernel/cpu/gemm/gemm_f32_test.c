@@ -326,6 +326,51 @@ static void check_extremes(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// Tiny numbers beside others, as SiLU makes: every third one of a row. Where no weight is zero they
+// change no bit, by tile instructions either; where one column has weights for them alone its
+// results are those of multiply-adds.
+static void check_tiny_terms(const carnot_cpu_kernels* kernels) {
+  static const float scales[] = {0x1p-105f, 0x1p-126f, 0x1p-140f};
+  const problem p = {70, 40, 300, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false};
+  enum { kAlone = 7 };  // the column
+  for (size_t i = 0; i < 2 * (sizeof scales / sizeof *scales); ++i) {
+    const bool alone = i % 2;
+    operands o;
+    operands_init(&p, kernels, WEIGHTS_SPLIT, &o);
+    for (int64_t j = 0; j < p.k * p.n; ++j) {
+      if (o.b[j] == 0) o.b[j] = 0.5f;
+      if (alone && j % p.n == kAlone && j / p.n % 3) o.b[j] = 0;
+    }
+    buffer_free(o.packed);
+    float* k1n16 = buffer(carnot_packed_k1n16_count(p.k, p.n), 0);
+    carnot_pack_k1n16_f32(p.k, p.n, o.b, p.n, 1, k1n16);
+    o.packed = pack_as(WEIGHTS_SPLIT, 1, p.k, p.n, k1n16);
+    buffer_free(k1n16);
+    const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+    float* without = buffer(p.m * o.ldc, 0);
+    for (int64_t m = 0; m < p.m; ++m)
+      for (int64_t k = 0; k < p.k; k += 3) o.a[m * o.lda + k] *= scales[i / 2];
+    kernels->gemm_split6_f32(&gemm, 0, p.m, 0, p.n);
+    memcpy(without, o.c, (size_t)(p.m * o.ldc) * sizeof *without);
+    for (int64_t m = 0; m < p.m && alone; ++m) {
+      double want = 0, size = 0;
+      for (int64_t k = 0; k < p.k; k += 3) {
+        const double term = (double)o.a[m * o.lda + k] * o.b[k * p.n + kAlone];
+        want += term, size += fabs(term);
+      }
+      check_near(o.c[m * o.ldc + kAlone], want, FLT_EPSILON * 8 * size + 100 * 0x1p-149,
+                 "tiny terms alone", m, kAlone);
+    }
+    for (int64_t m = 0; m < p.m; ++m)
+      for (int64_t k = 0; k < p.k; k += 3) o.a[m * o.lda + k] = 0;
+    kernels->gemm_split6_f32(&gemm, 0, p.m, 0, p.n);
+    for (int64_t m = 0; m < p.m && !alone; ++m)
+      assert_memory_equal(without + m * o.ldc, o.c + m * o.ldc, (size_t)p.n * sizeof *without);
+    buffer_free(without);
+    operands_deinit(&o);
+  }
+}
+
 // Three products: what they leave out is below 2^-14 of the sizes; relative to the L2 norm of the
 // result it is 4e-6.
 static void check_split3(const carnot_cpu_kernels* kernels) {
@@ -400,6 +445,7 @@ static void check_matmul(const carnot_cpu_kernels* kernels) {
 static void test_gemm(void** state) { (void)state, for_each_isa(check_types); }
 static void test_split3(void** state) { (void)state, for_each_isa(check_split3); }
 static void test_extremes(void** state) { (void)state, for_each_isa(check_extremes); }
+static void test_tiny_terms(void** state) { (void)state, for_each_isa(check_tiny_terms); }
 static void test_long_sums(void** state) { (void)state, for_each_isa(check_long_sums); }
 static void test_matmul(void** state) { (void)state, for_each_isa(check_matmul); }
 
@@ -416,9 +462,10 @@ static void test_unpack(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),      cmocka_unit_test(test_split3),
-      cmocka_unit_test(test_extremes),  cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_long_sums), cmocka_unit_test(test_unpack),
+      cmocka_unit_test(test_gemm),     cmocka_unit_test(test_split3),
+      cmocka_unit_test(test_extremes), cmocka_unit_test(test_tiny_terms),
+      cmocka_unit_test(test_matmul),   cmocka_unit_test(test_long_sums),
+      cmocka_unit_test(test_unpack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,11 +195,11 @@ CARNOT_INLINE void split_rows(int parts, const split_image* image, int64_t n, in
   call.slice_weights = parts == 1 ? kTileBytes : CARNOT_SPLIT_SLICE_BYTES;
   call.panel_bytes = c->r * c->s * call.slices_of_tap * call.slice_weights;
   const carnot_split_range weights =
-      parts == 1 ? (carnot_split_range){1, 1}
+      parts == 1 ? (carnot_split_range){1, 1, 0}
                  : carnot_packed_split_range(c->r * c->s, c->c, c->k, c->weights);
   const int64_t columns = columns_of_block(&call, n1 - n0);
   call.sums_ld = image->chunks == 1 ? kColumns : columns;
-  split_range range = split_range_none();
+  split_range range = split_range_none(split_floor(&weights, c->r * c->s * c->c));
   for (int64_t at = n0; at < n1; at += columns) {
     const int64_t to = min_i64(at + columns, n1);
     bool exact = true;

@@ -283,6 +283,7 @@ CARNOT_INLINE void split_slices(int parts, split_rows_ahead* s) {
     split_slice(parts, src, left, to, &range);
     src += kStepDepth, left -= kStepDepth, to += slice;
     if (left > 0) continue;
+    split_range_end_row(&range);
     --s->rows;
     src = s->src += s->ld, left = s->depth;
     to = s->row += parts * kAmxRowBytes;

@@ -22,10 +22,11 @@ enum {
   CARNOT_SPLIT_BLOCK_BYTES = 680 << 10
 };
 
-// The least magnitude that is not zero (1 where all are) and the greatest (infinity: one is
-// infinite or NaN).
+// The least magnitude that is not zero (1 where all are), the greatest (infinity: one is infinite
+// or NaN), and whether none is zero.
 typedef struct carnot_split_range {
   float least, greatest;
+  uint32_t none_is_zero;
 } carnot_split_range;
 
 // Bytes of a packed [taps * depth, N].

@@ -11,20 +11,32 @@
 #include "kernel/cpu/common/simd.h"
 #include "kernel/cpu/gemm/pack_split.h"
 
-// Magnitudes seen, per lane: bits of |x| twice, greatest; and the least of those less one, so that
-// zeros are passed over.
+// Magnitudes seen, per lane: bits of |x| twice, greatest, of all rows and of the row that is read;
+// and the least of those less one, so that zeros are passed over.
 typedef struct split_range {
-  __m512i greatest, least;
+  __m512i greatest, row, least;
+  uint32_t floor;  // a magnitude in the same form, see split_floor
+  bool is_below;   // the greatest of some row is less, and not zero
 } split_range;
 
-CARNOT_INLINE split_range split_range_none(void) {
-  return (split_range){_mm512_setzero_si512(), _mm512_set1_epi32(-1)};
+CARNOT_INLINE split_range split_range_none(uint32_t floor) {
+  return (split_range){_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_set1_epi32(-1), floor,
+                       false};
 }
 
 CARNOT_INLINE void split_range_add(split_range* r, __m512 x) {
   const __m512i twice = _mm512_slli_epi32((__m512i)x, 1);
-  r->greatest = _mm512_max_epu32(r->greatest, twice);
+  r->row = _mm512_max_epu32(r->row, twice);
   r->least = _mm512_min_epu32(r->least, _mm512_sub_epi32(twice, _mm512_set1_epi32(1)));
+}
+
+CARNOT_INLINE void split_range_end_row(split_range* r) {
+  const __m512i floor = _mm512_set1_epi32((int32_t)r->floor);
+  const bool any = _mm512_test_epi32_mask(r->row, r->row),
+             reaches = _mm512_cmpge_epu32_mask(r->row, floor);
+  r->is_below |= any && !reaches;
+  r->greatest = _mm512_max_epu32(r->greatest, r->row);
+  r->row = _mm512_setzero_si512();
 }
 
 static inline double split_greatest(const split_range* r) {
@@ -42,12 +54,26 @@ static inline double split_least(const split_range* r) {
   return found == UINT32_MAX ? 1 : x;
 }
 
+// Tile instructions take subnormal parts, products and sums for zero, less than 2^-122 max(1, |b|)
+// for each of |k| terms. A row of A that has a number of this magnitude or more has terms beside
+// which that is less than float32 rounds, where no b is zero. Twice its bits.
+static inline uint32_t split_floor(const carnot_split_range* b, int64_t k) {
+  const double most = b->greatest > 1 ? b->greatest : 1,
+               floor = (double)k * 0x1p-98 * most / (double)b->least;
+  if (!b->none_is_zero || !(floor < 0x1p126)) return UINT32_MAX;
+  const float x = floor > 0x1p-126 ? (float)floor : 0x1p-126f;
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits << 1;
+}
+
 // Whether sums of |k| products of numbers in these ranges come out as with float32 multiply-adds:
-// nothing is infinite or NaN, nothing overflows, and no part of a product is subnormal, which the
-// tile instructions take for zero.
+// nothing is infinite or NaN, nothing overflows, and no part of a product is subnormal, or those
+// that are do not count.
 static inline bool split_is_exact(const split_range* a, const carnot_split_range* b, int64_t k) {
   const double greatest = split_greatest(a), least = split_least(a) * b->least;
-  return greatest < 0x1p127 && greatest * b->greatest * (double)k < 0x1p126 && least >= 0x1p-100;
+  return greatest < 0x1p127 && greatest * b->greatest * (double)k < 0x1p126 &&
+         (least >= 0x1p-100 || (a->floor < UINT32_MAX && !a->is_below));
 }
 
 // 16 pairs (low, high) as |parts| vectors of pairs of bfloat16, low in the lower halves.
