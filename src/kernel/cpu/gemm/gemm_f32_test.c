@@ -286,6 +286,15 @@ static void check_long_sums(const carnot_cpu_kernels* kernels) {
   check_long_sums_of(kernels, WEIGHTS_SPLIT);
 }
 
+// After a change of |o->b|.
+static void pack_split_again(const problem* p, operands* o) {
+  buffer_free(o->packed);
+  float* k1n16 = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
+  carnot_pack_k1n16_f32(p->k, p->n, o->b, p->n, 1, k1n16);
+  o->packed = pack_as(WEIGHTS_SPLIT, 1, p->k, p->n, k1n16);
+  buffer_free(k1n16);
+}
+
 // Numbers that bfloat16 parts cannot hold: tiny ones, whose results are exact products here, and
 // large ones that overflow or nearly do, come out as by multiply-adds.
 static void check_extremes(const carnot_cpu_kernels* kernels) {
@@ -300,11 +309,7 @@ static void check_extremes(const carnot_cpu_kernels* kernels) {
     operands_init(&p, kernels, WEIGHTS_SPLIT, &o);
     for (int64_t k = begin * o.lda; k < end * o.lda; ++k) o.a[k] *= scale[0];
     for (int64_t k = 0; k < p.k * p.n; ++k) o.b[k] *= scale[1];
-    buffer_free(o.packed);
-    float* k1n16 = buffer(carnot_packed_k1n16_count(p.k, p.n), 0);
-    carnot_pack_k1n16_f32(p.k, p.n, o.b, p.n, 1, k1n16);
-    o.packed = pack_as(WEIGHTS_SPLIT, 1, p.k, p.n, k1n16);
-    buffer_free(k1n16);
+    pack_split_again(&p, &o);
     const carnot_gemm_f32 gemm = gemm_of(&p, &o);
     kernels->gemm_split6_f32(&gemm, 0, p.m, 0, p.n);
     for (int64_t m = 0; m < p.m; ++m) {
@@ -341,11 +346,7 @@ static void check_tiny_terms(const carnot_cpu_kernels* kernels) {
       if (o.b[j] == 0) o.b[j] = 0.5f;
       if (alone && j % p.n == kAlone && j / p.n % 3) o.b[j] = 0;
     }
-    buffer_free(o.packed);
-    float* k1n16 = buffer(carnot_packed_k1n16_count(p.k, p.n), 0);
-    carnot_pack_k1n16_f32(p.k, p.n, o.b, p.n, 1, k1n16);
-    o.packed = pack_as(WEIGHTS_SPLIT, 1, p.k, p.n, k1n16);
-    buffer_free(k1n16);
+    pack_split_again(&p, &o);
     const carnot_gemm_f32 gemm = gemm_of(&p, &o);
     float* without = buffer(p.m * o.ldc, 0);
     for (int64_t m = 0; m < p.m; ++m)
