@@ -5,6 +5,11 @@
 
 #include "kernel/cpu/gemm/gemm_ukernel_body.h"
 
+// Weights come from L2 for every tile of rows: each row of them is fetched into L1 so many rows
+// before it is multiplied (bert_base 0.93 and resnet50 0.95 of the time on a Xeon by AVX-512).
+// Tiles of few rows wait for memory, which this does not help.
+enum { kRowsAhead = 32, kLeastRowsToFetch = V_LANES == 16 ? 8 : TILE_MAX_ROWS + 1 };
+
 CARNOT_INLINE vf32 load_weights(const tile_weight* p);
 
 // The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
@@ -21,7 +26,9 @@ CARNOT_INLINE const void* tile_accumulate(int row_count, int width, const gemm_u
       vf32 bv[16];
       CARNOT_UNROLL
       for (int j = 0; j < width; ++j) {
-        bv[j] = load_weights(b + j / VECTORS * panel + j % VECTORS * V_LANES);
+        const tile_weight* weights = b + j / VECTORS * panel + j % VECTORS * V_LANES;
+        if (row_count >= kLeastRowsToFetch) __builtin_prefetch(weights + kRowsAhead * TILE_PANEL);
+        bv[j] = load_weights(weights);
       }
       CARNOT_UNROLL
       for (int x = 0; x < row_count * width; ++x) {
