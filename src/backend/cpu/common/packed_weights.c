@@ -68,7 +68,10 @@ static bool beyond_f16(const float* x, int64_t count, float* out_greatest) {
   return greatest >= 65520;
 }
 
-static bool is_beyond_parts(float x) { return !isfinite(x) || (x != 0 && fabsf(x) < 0x1p-100f); }
+static bool is_beyond_parts(float x) {
+  const float size = fabsf(x);
+  return (size < 0x1p-100f && size > 0) || !(size < INFINITY);
+}
 
 // What BF16 parts do not hold exactly, and what tile instructions do not multiply as floats.
 static bool beyond_parts(const float* x, int64_t count, float* out_found) {
@@ -77,8 +80,7 @@ static bool beyond_parts(const float* x, int64_t count, float* out_found) {
     const int64_t end = carnot_min_i64(i + kBlock, count);
     int beyond = 0;
     for (int64_t j = i; j < end; j++) {
-      const float size = fabsf(x[j]);
-      beyond |= (size < 0x1p-100f && size > 0) || !(size < INFINITY);
+      beyond |= is_beyond_parts(x[j]);
     }
     for (int64_t j = i; beyond && j < end; j++) {
       *out_found = x[j];

@@ -146,26 +146,31 @@ static carnot_im2col_f32 im2col_of(const conv_state* s, const float* held) {
                              .held_rows = s->held_rows};
 }
 
+// Input rows, with their padding, under |count| output rows.
+static int64_t rows_under(const carnot_window_geometry* g, int64_t count) {
+  return (count - 1) * g->stride_h + (g->r - 1) * g->dilation_h + 1;
+}
+
 // The matrix of a chunk and the input rows under it.
 static void set_chunk_of_outputs(conv_state* s) {
   const carnot_window_geometry* g = &s->geometry;
-  const int64_t depth = g->r * g->s * g->c, span = (g->r - 1) * g->dilation_h + 1,
+  const int64_t depth = g->r * g->s * g->c,
                 fit = kMatrixBytes / (int64_t)sizeof(float) / depth / CARNOT_SPLIT_ROWS;
   s->outputs = carnot_min_i64(carnot_min_i64(fit * CARNOT_SPLIT_ROWS, kMostOutputs),
                               carnot_max_i64(1, g->p * g->q));
   const int64_t rows = carnot_ceildiv(s->outputs, carnot_max_i64(1, g->q)) + 1;
-  s->held_rows = (carnot_min_i64(g->p, rows) - 1) * g->stride_h + span;
+  s->held_rows = rows_under(g, carnot_min_i64(g->p, rows));
   s->floats = s->held_rows * s->row + s->outputs * depth;
 }
 
 // Chunks of even height.
 static void set_chunk_of_rows(conv_state* s) {
   const carnot_window_geometry* g = &s->geometry;
-  const int64_t span = (g->r - 1) * g->dilation_h + 1,
-                fit = (kMatrixBytes / (int64_t)sizeof(float) / s->row - span) / g->stride_h + 1,
+  const int64_t held = kMatrixBytes / (int64_t)sizeof(float) / s->row,
+                fit = (held - rows_under(g, 1)) / g->stride_h + 1,
                 chunks = carnot_ceildiv(s->rows_per_part, carnot_max_i64(1, fit));
   s->rows = carnot_ceildiv(s->rows_per_part, chunks);
-  s->held_rows = (s->rows - 1) * g->stride_h + span;
+  s->held_rows = rows_under(g, s->rows);
   s->floats = s->held_rows * s->row;
 }
 
@@ -180,7 +185,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
                "neither channels nor columns of the input lie side by side");
   const carnot_im2col_f32 im2col = im2col_of(s, NULL);
   s->row = carnot_im2col_held_row(&im2col);
-  s->rows_per_part = carnot_conv_rows_per_part(step->threads, g->p, (g->r - 1) * g->dilation_h + 1);
+  s->rows_per_part = carnot_conv_rows_per_part(step->threads, g->p, rows_under(g, 1));
   s->parts_per_image = carnot_ceildiv(g->p, s->rows_per_part);
   if (is_by_rows(step->tactic))
     set_chunk_of_rows(s);
@@ -252,7 +257,7 @@ static void rows_by_im2col(const conv_run* run, const conv_rows* part) {
   for (int64_t m = part->p0 * g->q; m < part->p1 * g->q; m += gemm.m) {
     gemm.m = carnot_min_i64(s->outputs, part->p1 * g->q - m);
     const int64_t first = m / g->q * g->stride_h,
-                  end = (m + gemm.m - 1) / g->q * g->stride_h + (g->r - 1) * g->dilation_h + 1;
+                  end = (m + gemm.m - 1) / g->q * g->stride_h + rows_under(g, 1);
     for (next = carnot_max_i64(next, first); next < end; next++)
       hold_row(run, part->n, next - g->pad_h, held + next % s->held_rows * s->row);
     run->kernels->im2col_f32(&im2col, m, m + gemm.m, matrix);
@@ -271,7 +276,7 @@ static void multiply_rows(const conv_run* run, const conv_rows* part, int64_t p0
   const carnot_conv_params* p = run->step->params;
   const int64_t m = p0 * g->q + q0;
   carnot_conv2d_f32 conv = {.n = 1,
-                            .h = (count - 1) * g->stride_h + (g->r - 1) * g->dilation_h + 1,
+                            .h = rows_under(g, count),
                             .w = q1 - q0,
                             .c = g->s * g->c,
                             .p = count,
@@ -299,11 +304,10 @@ static void multiply_rows(const conv_run* run, const conv_rows* part, int64_t p0
 static void rows_by_taps(const conv_run* run, const conv_rows* part) {
   const conv_state* s = run->state;
   const carnot_window_geometry* g = &s->geometry;
-  const int64_t span = (g->r - 1) * g->dilation_h + 1;
   int64_t first = part->p0 * g->stride_h, next = first;  // rows that are held
   for (int64_t p = part->p0, count; p < part->p1; p += count) {
     count = carnot_min_i64(s->rows, part->p1 - p);
-    const int64_t begin = p * g->stride_h, end = begin + (count - 1) * g->stride_h + span;
+    const int64_t begin = p * g->stride_h, end = begin + rows_under(g, count);
     if (begin < next)
       memmove(part->held, part->held + (begin - first) * s->row,
               (size_t)((next - begin) * s->row) * sizeof(float));
@@ -313,6 +317,7 @@ static void rows_by_taps(const conv_run* run, const conv_rows* part) {
       multiply_rows(run, part, p, count, 0, g->q);
       continue;
     }
+    // The kernel takes no row as long: pieces of one row at a time.
     conv_rows one = *part;
     for (int64_t i = 0; i < count; i++, one.held += g->stride_h * s->row)
       for (int64_t q = 0; q < g->q; q += kMostOutputs)

@@ -37,12 +37,12 @@ static void set_matrix_steps(int64_t slices, int64_t slice_bytes, int64_t slice_
 
 // From now on |count| rows from |src| on are split into |to|, evenly over |turns| multiplications.
 static void split_rows_next(split_rows_ahead* ahead, const float* src, int64_t count, char* to,
-                            int64_t turns, uint32_t floor) {
+                            int64_t turns) {
   const int64_t slices = (ahead->depth + kStepDepth - 1) / kStepDepth;
   ahead->src = src, ahead->rows = count, ahead->k = 0;
   ahead->row = ahead->to = to;
   ahead->step = count * slices, ahead->due = 0, ahead->turns = turns;
-  ahead->range = split_range_none(floor);
+  ahead->range = split_range_none(ahead->range.floor);
 }
 
 CARNOT_INLINE void split_rest(int parts, split_rows_ahead* ahead) {
@@ -93,19 +93,21 @@ CARNOT_INLINE void split_matrix_rows(int parts, const split_image* image, int64_
   call.slice_weights = CARNOT_SPLIT_SLICE_BYTES, call.panel_bytes = slices * call.slice_weights;
   for (int64_t m = m0; m < m1; ++m) outputs[m - m0] = m;
   const carnot_split_range weights = carnot_packed_split_range(1, c->c, c->k, c->weights);
-  const uint32_t floor = split_floor(&weights, c->c);
   split_matrix_steps steps;
   set_matrix_steps(slices, slice_bytes, call.slice_weights, &steps);
   const int64_t turns = columns * (parts * (parts + 1) / 2 * slices - steps.parts);
-  split_overlap side = {.rows = {.ld = c->src_h, .depth = c->c, .slice = slice_bytes}};
-  split_rows_next(&side.rows, c->src + m0 * c->src_h, min_i64(kRows, m1 - m0), pixels[0], 1, floor);
+  split_overlap side = {.rows = {.ld = c->src_h,
+                                 .depth = c->c,
+                                 .slice = slice_bytes,
+                                 .range.floor = split_floor(&weights, c->c)}};
+  split_rows_next(&side.rows, c->src + m0 * c->src_h, min_i64(kRows, m1 - m0), pixels[0], 1);
   int64_t begin = m0;  // of the rows that are not activated yet
   for (int64_t m = m0, at = 0; m < m1; m += kRows, at ^= 1) {
     const int64_t end = min_i64(m + kRows, m1);
     split_rest(parts, &side.rows);
     const bool exact = split_is_exact(&side.rows.range, &weights, c->c);
     split_rows_next(&side.rows, c->src + end * c->src_h, min_i64(kRows, m1 - end), pixels[at ^ 1],
-                    turns, floor);
+                    turns);
     if (!exact) {
       finish_all(&call, &side);
       activate(c, begin, m, n0, n1);

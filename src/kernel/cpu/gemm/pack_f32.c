@@ -1,8 +1,6 @@
 // Packing of float32 weights as k1n16.
 #include "kernel/cpu/gemm/pack_f32.h"
 
-#include <string.h>
-
 enum { kPanel = 16 };
 
 static int64_t packed_index(int64_t depth, int64_t k, int64_t n) {
@@ -20,11 +18,6 @@ void carnot_pack_k1n16_f32(int64_t k, int64_t n, const float* b, int64_t rs, int
   for (int64_t panel = 0; panel * kPanel < n; ++panel) {
     const int64_t width = panel_width(n, panel);
     const float* from = b + panel * kPanel * cs;
-    if (cs == 1 && width == kPanel) {
-      for (int64_t i = 0; i < k; ++i, packed += kPanel)
-        memcpy(packed, from + i * rs, kPanel * sizeof *packed);
-      continue;
-    }
     for (int64_t i = 0; i < k; ++i, packed += kPanel) {
       for (int64_t j = 0; j < width; ++j) packed[j] = from[i * rs + j * cs];
       for (int64_t j = width; j < kPanel; ++j) packed[j] = 0;

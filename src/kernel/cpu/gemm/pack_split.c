@@ -23,7 +23,7 @@ static void split(float x, uint16_t parts[kParts]) {
 
 enum { kExponent = 0x7f800000, kLeastRounded = 0x7f7f8000 };  // that rounds to infinity
 
-// Magnitudes, as bits: the least that is not zero and the greatest.
+// Magnitudes, as bits: the least that is not zero and the greatest; and the number of zeros.
 typedef struct magnitudes {
   int32_t least, greatest;
   int64_t zeros;
@@ -49,7 +49,7 @@ static float number_of(int32_t bits) {
 }
 
 // Row k of a slice goes to the lower half of pairs, row k + 16 to the upper one.
-static void split_pairs(const uint32_t* low, const uint32_t* high, uint16_t* packed) {
+static void pack_pairs(const uint32_t* low, const uint32_t* high, uint16_t* packed) {
   for (int j = 0; j < kPanel; ++j) {
     uint16_t parts[2][kParts];
     float x[2];
@@ -73,7 +73,7 @@ static uint32_t rest_of(uint32_t bits, uint32_t part) {
 
 // The same of numbers that do not round to infinity, without branches. Takes what is left of them
 // from |low| and |high|.
-static void split_finite_pairs(uint32_t* low, uint32_t* high, uint16_t* packed) {
+static void pack_finite_pairs(uint32_t* low, uint32_t* high, uint16_t* packed) {
   for (int i = 0; i < kParts; ++i, packed += kTile) {
     for (int j = 0; j < kPanel; ++j) {
       const uint32_t l = low[j] + 0x8000, h = high[j] + 0x8000;
@@ -94,9 +94,9 @@ static void pack_slice(int64_t count, const float* rows, uint16_t* packed, magni
   for (int k = 0; k < kPairs; ++k, packed += 2 * kPanel) {
     uint32_t *low = bits + k * kPanel, *high = low + kPairs * kPanel;
     if (m.greatest < kLeastRounded)
-      split_finite_pairs(low, high, packed);
+      pack_finite_pairs(low, high, packed);
     else
-      split_pairs(low, high, packed);
+      pack_pairs(low, high, packed);
   }
 }
 

@@ -54,9 +54,9 @@ static inline double split_least(const split_range* r) {
   return found == UINT32_MAX ? 1 : x;
 }
 
-// Tile instructions take subnormal parts, products and sums for zero, less than 2^-122 max(1, |b|)
-// for each of |k| terms. A row of A that has a number of this magnitude or more has terms beside
-// which that is less than float32 rounds, where no b is zero. Twice its bits.
+// Tile instructions treat subnormal operands as zero and flush subnormal results, which changes
+// each of |k| terms by less than 2^-122 max(1, |b|). Where no b is zero, a row of A that has a
+// number of this magnitude has terms beside which that is less than float32 rounds. Twice its bits.
 static inline uint32_t split_floor(const carnot_split_range* b, int64_t k) {
   const double most = b->greatest > 1 ? b->greatest : 1,
                floor = (double)k * 0x1p-98 * most / (double)b->least;
@@ -68,8 +68,7 @@ static inline uint32_t split_floor(const carnot_split_range* b, int64_t k) {
 }
 
 // Whether sums of |k| products of numbers in these ranges come out as with float32 multiply-adds:
-// nothing is infinite or NaN, nothing overflows, and no part of a product is subnormal, or those
-// that are do not count.
+// nothing is infinite or NaN, nothing overflows, and nothing is flushed, or too little to count.
 static inline bool split_is_exact(const split_range* a, const carnot_split_range* b, int64_t k) {
   const double greatest = split_greatest(a), least = split_least(a) * b->least;
   return greatest < 0x1p127 && greatest * b->greatest * (double)k < 0x1p126 &&

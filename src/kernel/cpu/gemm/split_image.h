@@ -136,7 +136,7 @@ CARNOT_INLINE void split_row(int parts, const split_image* image, const float* s
       char* to = dst;
       for (int64_t k = 0; k < count; k += kStepDepth, to += slice)
         split_slice(parts, pixel + k, count - k, to, range);
-      split_range_end_row(range);
+      if (parts > 1) split_range_end_row(range);
     } else {
       for (int64_t k = 0; k < count; k += kStepDepth)
         memset(dst + k / kStepDepth * slice, 0, (size_t)image->pitch);
