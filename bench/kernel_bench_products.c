@@ -1,4 +1,6 @@
 // Matrix products and convolutions.
+#include <math.h>
+
 #include "kernel/cpu/gemm/pack_f32.h"
 #include "kernel/cpu/gemm/pack_half.h"
 #include "kernel/cpu/gemm/pack_split.h"
@@ -262,6 +264,22 @@ static void run_gemm_int8(void* argument) {
   c->kernels->gemm_u8s8(&c->gemm, 0, c->gemm.m, 0, c->gemm.n);
 }
 
+// Weights of normal distribution, as trained ones are, the largest of some thousands at 127.
+static int8_t* int8_weights(int64_t bytes) {
+  int8_t* weights = malloc((size_t)bytes);
+  if (!weights) abort();
+  uint64_t seed = 1;
+  for (int64_t i = 0; i < bytes; ++i) {
+    double sum = -6;
+    for (int j = 0; j < 12; ++j) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      sum += (double)(seed >> 40) * 0x1p-24;
+    }
+    weights[i] = (int8_t)lrint(fmax(-127, fmin(127, 36 * sum)));
+  }
+  return weights;
+}
+
 static void bench_gemm_int8(const bench* b) {
   static const int64_t shapes[][3] = {{1, 4096, 4096},    {4, 768, 3072},    {8, 768, 3072},
                                       {16, 768, 3072},    {128, 768, 768},   {128, 3072, 768},
@@ -270,7 +288,7 @@ static void bench_gemm_int8(const bench* b) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t m = shapes[i][0], k = shapes[i][1], n = shapes[i][2];
     float *a = floats(m * k / 4), *dst = floats(m * n / 4), *scale = floats(n);
-    int8_t* weights = (int8_t*)floats(carnot_packed_k4n16_bytes(1, k, n) / 4);
+    int8_t* weights = int8_weights(carnot_packed_k4n16_bytes(1, k, n));
     gemm_int8_call call = {b->kernels,
                            {.m = m,
                             .n = n,
@@ -302,7 +320,7 @@ void bench_int8(const bench* b) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
     float *src = floats(h * h * c / 4), *dst = floats(h * h * k / 4), *scale = floats(2 * k);
-    int8_t* weights = (int8_t*)floats(carnot_packed_k4n16_bytes(r * r, c, k) / 4);
+    int8_t* weights = int8_weights(carnot_packed_k4n16_bytes(r * r, c, k));
     int8_call call = {b->kernels,
                       {.n = 1,
                        .h = h,

@@ -6,6 +6,8 @@
 
 #if defined(__AMX_INT8__) || defined(CARNOT_AMX_EMULATED)
 #include "kernel/cpu/gemm/gemm_loop_amx_s8.h"
+#elif defined(__AVX2__) && !defined(__AVX512VNNI__)
+#include "kernel/cpu/gemm/gemm_loop_maddubs_u8s8.h"
 #else
 #include "kernel/cpu/gemm/gemm_ukernel_u8s8.h"
 
@@ -34,10 +36,6 @@ TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2) TILE(14, 2
    tile_13x##panels##_##type, tile_14x##panels##_##type}
 static const tile_fn kTiles[2][TILE_PANELS][TILE_ROWS] = {{TILES(1, u8), TILES(2, u8)},
                                                           {TILES(1, s8), TILES(2, s8)}};
-#elif TILE_ROWS == 3
-TILE(1, 1) TILE(2, 1) TILE(3, 1)
-static const tile_fn kTiles[2][TILE_PANELS][TILE_ROWS] = {{{tile_1x1_u8, tile_2x1_u8, tile_3x1_u8}},
-                                                          {{tile_1x1_s8, tile_2x1_s8, tile_3x1_s8}}};
 #else
 TILE(1, 1) TILE(2, 1)
 static const tile_fn kTiles[2][TILE_PANELS][TILE_ROWS] = {{{tile_1x1_u8, tile_2x1_u8}},

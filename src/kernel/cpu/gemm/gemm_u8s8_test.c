@@ -45,7 +45,12 @@ static const problem kProblems[] = {
     {1, 26, 70, 50, 1, 1, 0, true, R(S8), S8, ACT(NONE), 1e-3F, 1, 0, -128, 127},
     {13, 11, 260, 97, 3, 2, 1, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 0, 0, 255},
     {20, 21, 7, 65, 2, 1, 0, true, R(NONE), S8, ACT(NONE), 1e-3F, 1, -3, -128, 127},
+    {1, 50, 5001, 21, 1, 1, 0, true, R(S8), S8, ACT(NONE), 1e-4F, 1, 0, -128, 127},
+    {1, 50, 4604, 35, 1, 1, 0, false, R(NONE), U8, ACT(NONE), 1e-7F, 1, 128, 0, 255},
 };
+
+// Problems of the largest magnitude of every product.
+static bool is_extreme(const problem* p) { return p->c == 65536 || p->c == 4604; }
 
 enum { kZero = 3, kResidualZero = 5 };  // zero points of source and residual
 
@@ -121,9 +126,9 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
         *offset = buffer(p->k, 124), range[2 * CARNOT_INT8_RANGE_LANES] = {0};
   uint64_t seed = 123;
   for (int64_t i = 0; i < p->h * p->w * p->c; ++i)
-    src[i] = p->c == 65536 ? 255 : (uint8_t)(random_f32(&seed) * 128 + 128);
+    src[i] = is_extreme(p) ? 255 : (uint8_t)(random_f32(&seed) * 128 + 128);
   for (int64_t i = 0; i < p->k * p->c * taps; ++i)
-    weights[i] = p->c == 65536 ? -128 : (int8_t)(random_f32(&seed) * 128);
+    weights[i] = is_extreme(p) ? -128 : (int8_t)(random_f32(&seed) * 128);
   src[0] = 255, weights[0] = -128, src[1] = 255, weights[taps] = -128;
   memset(border, kZero, (size_t)p->c);
   memset(dst, kUntouched, (size_t)(pixels * ld) * 4);

@@ -1,10 +1,11 @@
-// The INT8 micro-kernel (register tile); private to gemm_u8s8.c.
+// The INT8 micro-kernel (register tile) by VNNI and in plain C; private to gemm_u8s8.c.
 //   sums[i * kSumLd + j] = bias[j] + sum_{t,k} (rows[t * row_count + i][k] ^ (flip ? 0x80 : 0)) *
 //   b[t, k, j]
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
 
 #include "kernel/cpu/common/simd.h"
+#include "kernel/cpu/gemm/loop_u8s8.h"
 
 // Bytes fetched into L2 meanwhile, |step| for each 4 bytes of a row.
 typedef struct fetch_stream {
@@ -24,21 +25,6 @@ typedef struct gemm_ukernel_u8s8 {
   // Weights and pixels of later tiles.
   fetch_stream weights, pixels;
 } gemm_ukernel_u8s8;
-
-CARNOT_INLINE uint32_t bytes4(const uint8_t* p) {
-  uint32_t x;
-  memcpy(&x, p, 4);
-  return x;
-}
-
-// The last 1 to 3 bytes of a row; the weights beyond are zero. Not a loop, of which the compiler
-// would make vectors that take the registers of the tile.
-CARNOT_INLINE uint32_t bytes_left(const uint8_t* p, int64_t n) {
-  uint32_t x = p[0];
-  if (n > 1) x |= (uint32_t)p[1] << 8;
-  if (n > 2) x |= (uint32_t)p[2] << 16;
-  return x;
-}
 
 #if defined(__AVX512VNNI__)
 
@@ -112,48 +98,6 @@ CARNOT_INLINE void tile_body(int row_count, int panels, bool flip, const gemm_uk
   CARNOT_UNROLL
   for (int x = 0; x < row_count * panels; ++x) {
     _mm512_storeu_si512(t->sums + x / panels * kSumLd + x % panels * 16, acc[x]);
-  }
-}
-
-#elif defined(__AVX2__)
-
-#define TILE_ROWS   3
-#define TILE_PANELS 1
-
-// Without a byte dot product: bytes extended to 16 bits, pairs multiplied and added exactly. A
-// vector holds 4 columns by two pairs of their 4 products.
-CARNOT_INLINE void tile_body(int row_count, int panels, bool flip, const gemm_ukernel_u8s8* t) {
-  (void)panels;
-  __m256i acc[TILE_ROWS * 4];
-  CARNOT_UNROLL
-  for (int x = 0; x < row_count * 4; ++x) acc[x] = _mm256_setzero_si256();
-  const int8_t* b = t->b;
-  for (int64_t tap = 0; tap < t->taps; ++tap) {
-    for (int64_t k = 0; k < t->depth; k += 4, b += 64) {
-      __m256i av[TILE_ROWS];
-      CARNOT_UNROLL
-      for (int i = 0; i < row_count; ++i) {
-        const uint8_t* row = t->rows[tap * row_count + i] + k;
-        const uint32_t a = t->depth - k >= 4 ? bytes4(row) : bytes_left(row, t->depth - k);
-        av[i] = _mm256_cvtepu8_epi16(_mm_set1_epi32((int32_t)(flip ? a ^ (uint32_t)kFlip : a)));
-      }
-      CARNOT_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        const __m256i bv = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(b + 16 * j)));
-        CARNOT_UNROLL
-        for (int i = 0; i < row_count; ++i) {
-          acc[i * 4 + j] = _mm256_add_epi32(acc[i * 4 + j], _mm256_madd_epi16(av[i], bv));
-        }
-      }
-    }
-  }
-  CARNOT_UNROLL
-  for (int x = 0; x < row_count * 2; ++x) {  // 8 columns from two vectors of halves
-    const __m256i sums = _mm256_hadd_epi32(acc[2 * x], acc[2 * x + 1]);
-    const __m256i ordered = _mm256_permute4x64_epi64(sums, 0xd8);
-    const __m256i bias = _mm256_loadu_si256((const __m256i*)(t->bias + x % 2 * 8));
-    _mm256_storeu_si256((__m256i*)(t->sums + x / 2 * kSumLd + x % 2 * 8),
-                        _mm256_add_epi32(ordered, bias));
   }
 }
 

@@ -27,4 +27,19 @@ typedef struct loop_u8s8 {
 
 enum { kSumLd = 32 };  // a tile is at most 32 columns wide
 
+CARNOT_INLINE uint32_t bytes4(const uint8_t* p) {
+  uint32_t x;
+  memcpy(&x, p, 4);
+  return x;
+}
+
+// The last 1 to 3 bytes of a row; the weights beyond are zero. Not a loop, of which the compiler
+// would make vectors that take the registers of the tile.
+CARNOT_INLINE uint32_t bytes_left(const uint8_t* p, int64_t n) {
+  uint32_t x = p[0];
+  if (n > 1) x |= (uint32_t)p[1] << 8;
+  if (n > 2) x |= (uint32_t)p[2] << 16;
+  return x;
+}
+
 #endif  // CARNOT_KERNEL_CPU_GEMM_LOOP_U8S8_H_
