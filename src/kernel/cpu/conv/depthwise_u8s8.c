@@ -5,7 +5,7 @@
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/gemm/store_int8.h"
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
 #include "kernel/cpu/conv/depthwise_columns_u8s8.h"
 #endif
 
@@ -169,7 +169,7 @@ static void row_of_pixels(const carnot_depthwise_u8s8* p, int64_t row, bool is_s
 }
 
 void CARNOT_KERNEL(depthwise_u8s8)(const carnot_depthwise_u8s8* p, int64_t row0, int64_t row1) {
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
   if (takes_columns(p)) {
     run_columns(p, row0, row1);
     return;
