@@ -34,7 +34,10 @@ def test_tactics_are_timed(tmp_path: pathlib.Path) -> None:
     model(tmp_path / "m.onnx")
     passes("build", tmp_path / "m.onnx", "--backend=cpu", f"--output={tmp_path / 'm.plan'}", "--threads=1")
     why = passes("inspect", tmp_path / "m.plan", "--why")
-    for kind in ("cpu_conv_", "cpu_gemm_"):
+    kinds = ["cpu_conv_"]
+    if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text():
+        kinds.append("cpu_gemm_")  # where AVX2 is the best ISA level a GEMM has one tactic to choose from
+    for kind in kinds:
         reasons = itertools.takewhile(lambda line: "not taken:" in line, why[why.index(kind) :].splitlines()[1:])
         assert any("took" in line or "not timed" in line for line in reasons), why
 

@@ -101,15 +101,17 @@ static carnot_status* open_bench(const carnot_candidate* c, int threads, bench* 
     CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
   for (uint32_t i = 0; i < p->output_count; i++)
     CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
-  b->view = (carnot_step_view){.tactic = c->tactic,
-                               .region = p->region,
-                               .input_count = p->input_count,
-                               .output_count = p->output_count,
-                               .params = c->prepared.params,
-                               .param_bytes = c->prepared.param_bytes,
-                               .constant_count = c->prepared.constant_count,
-                               .machine_isa = p->isa,
-                               .threads = threads};
+  const carnot_isa machine = carnot_isa_of_machine();
+  b->view =
+      (carnot_step_view){.tactic = c->tactic,
+                         .region = p->region,
+                         .input_count = p->input_count,
+                         .output_count = p->output_count,
+                         .params = c->prepared.params,
+                         .param_bytes = c->prepared.param_bytes,
+                         .constant_count = c->prepared.constant_count,
+                         .machine_isa = carnot_isa_includes(machine, p->isa) ? p->isa : machine,
+                         .threads = threads};
   for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
     b->view.constants[i] = c->prepared.constants[i].data;
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
@@ -218,8 +220,10 @@ static bool is_known(const carnot_operand_desc* t) {
   return t->rank >= 0 && t->format.dtype != CARNOT_DTYPE_STRING;
 }
 
+// A build may allow ISA levels that this machine lacks.
 static bool can_time(const carnot_candidate* c) {
-  bool known = c->tactic->run && !c->tactic->infer_output_sizes;
+  bool known = c->tactic->run && !c->tactic->infer_output_sizes &&
+               carnot_isa_includes(carnot_isa_of_machine(), c->tactic->isa);
   for (uint32_t i = 0; known && i < c->problem.input_count; i++)
     known = is_known(&c->problem.inputs[i]);
   for (uint32_t i = 0; known && i < c->problem.output_count; i++)
