@@ -110,7 +110,7 @@ def compare(
         onnx.save(model, path)
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1  # many cases run at once
-        # By AVX2 alone ONNX Runtime's products of uint8 and int8 saturate in 16 bits; not with this.
+        # By AVX2 alone ONNX Runtime's GEMM of uint8 by int8 saturates in 16 bits; not with this.
         options.add_session_config_entry("session.x64quantprecision", "1")
         # ONNX Runtime 1.30 drops a Relu in front of QuantizeLinear to FP8 with zero point 0, as if FP8 were unsigned.
         if any(w.data_type == onnx.TensorProto.FLOAT8E4M3FN for w in model.graph.initializer):

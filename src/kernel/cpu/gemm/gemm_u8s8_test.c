@@ -49,7 +49,7 @@ static const problem kProblems[] = {
     {1, 50, 4604, 35, 1, 1, 0, false, R(NONE), U8, ACT(NONE), 1e-7F, 1, 128, 0, 255},
 };
 
-// Problems of the largest magnitude of every product.
+// Problems whose activations and weights all have the largest magnitude.
 static bool is_extreme(const problem* p) { return p->c == 65536 || p->c == 4604; }
 
 enum { kZero = 3, kResidualZero = 5 };  // zero points of source and residual
