@@ -40,7 +40,9 @@ struct carnot_executor {
   pthread_mutex_t mutex;
   pthread_cond_t wake;
   bool stop;
+  unsigned run;  // counts the runs
   atomic_bool in_run;
+  atomic_int sleeping;  // workers that wait for |wake|
 
   // The step in flight. |epoch| is odd while one is open. A worker joins by raising |active| and
   // looking again whether the step is still open; the caller closes it and waits for those that
@@ -112,14 +114,26 @@ static void draw_and_note(carnot_executor* executor, int index) {
   span->end_ns = now_ns();
 }
 
-// Runs often follow one another at once, and a thread that sleeps takes tens of microseconds to
-// wake: true where a run begins soon.
-static bool spin_for_run(const carnot_executor* executor) {
-  enum { kSpinNs = 50000, kLooksPerClock = 32 };
-  const uint64_t end = now_ns() + kSpinNs;
+// An open step other than |seen|.
+static bool step_is_open(const carnot_executor* executor, unsigned seen, unsigned* out_epoch) {
+  *out_epoch = atomic_load(&executor->epoch);
+  return (*out_epoch & 1) && *out_epoch != seen;
+}
+
+// Looks for a step for a while: a thread that sleeps takes tens of microseconds to wake. Runs often
+// follow one another at once. Within a run steps do, but for those of one part that take long, and
+// the caller may wait for a GPU.
+static bool spin_for_step(const carnot_executor* executor, unsigned seen, unsigned* out_epoch) {
+  enum { kBetweenRunsNs = 50000, kInRunNs = 1000000, kLooksPerClock = 32 };
+  bool in_run = atomic_load_explicit(&executor->in_run, memory_order_acquire);
+  uint64_t end = now_ns() + (in_run ? kInRunNs : kBetweenRunsNs);
   do
     for (int i = 0; i < kLooksPerClock; i++) {
-      if (atomic_load_explicit(&executor->in_run, memory_order_acquire)) return true;
+      if (step_is_open(executor, seen, out_epoch)) return true;
+      if (atomic_load_explicit(&executor->in_run, memory_order_acquire) != in_run) {
+        in_run = !in_run;
+        end = now_ns() + (in_run ? kInRunNs : kBetweenRunsNs);
+      }
       relax();
     }
   while (now_ns() < end);
@@ -128,24 +142,19 @@ static bool spin_for_run(const carnot_executor* executor) {
 
 // Waits for an open step other than |seen|; false when the executor stops.
 static bool await_step(carnot_executor* executor, unsigned seen, unsigned* out_epoch) {
-  for (;;) {
-    unsigned epoch = atomic_load_explicit(&executor->epoch, memory_order_acquire);
-    if ((epoch & 1) && epoch != seen) {
-      *out_epoch = epoch;
-      return true;
-    }
-    if (atomic_load_explicit(&executor->in_run, memory_order_acquire)) {
-      relax();
-      continue;
-    }
-    if (spin_for_run(executor)) continue;
+  bool stop = false;
+  while (!stop && !spin_for_step(executor, seen, out_epoch)) {
     pthread_mutex_lock(&executor->mutex);
-    while (!executor->stop && !atomic_load(&executor->in_run))
+    // Before the look at the step: whoever opens one looks at |sleeping| after that.
+    atomic_fetch_add(&executor->sleeping, 1);
+    const unsigned run = executor->run;
+    while (!executor->stop && executor->run == run && !step_is_open(executor, seen, out_epoch))
       pthread_cond_wait(&executor->wake, &executor->mutex);
-    bool stop = executor->stop;
+    atomic_fetch_sub(&executor->sleeping, 1);
+    stop = executor->stop;
     pthread_mutex_unlock(&executor->mutex);
-    if (stop) return false;
   }
+  return !stop;
 }
 
 static void* worker_main(void* argument) {
@@ -171,6 +180,7 @@ static carnot_status* start_workers(carnot_executor* executor) {
   pthread_cond_init(&executor->wake, NULL);
   executor->owner = getpid();
   atomic_store(&executor->epoch, 0);
+  atomic_store(&executor->sleeping, 0);
   int wanted = executor->thread_count;
   executor->thread_count = 1;
   for (int i = 0; i + 1 < wanted; i++) {
@@ -246,6 +256,7 @@ bool carnot_executor_begin(carnot_executor* executor) {
     carnot_status_free(status);  // fewer threads only make the run slower
   }
   pthread_mutex_lock(&executor->mutex);
+  executor->run++;
   atomic_store_explicit(&executor->in_run, true, memory_order_release);
   pthread_cond_broadcast(&executor->wake);
   pthread_mutex_unlock(&executor->mutex);
@@ -301,7 +312,12 @@ void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
                           (long long)part_count * i / executor->thread_count, memory_order_relaxed);
     executor->shares[i].end = (long long)part_count * (i + 1) / executor->thread_count;
   }
-  atomic_fetch_add_explicit(&executor->epoch, 1, memory_order_release);
+  atomic_fetch_add(&executor->epoch, 1);
+  if (atomic_load(&executor->sleeping)) {
+    pthread_mutex_lock(&executor->mutex);
+    pthread_cond_broadcast(&executor->wake);
+    pthread_mutex_unlock(&executor->mutex);
+  }
   draw_parts(executor, 0);
   atomic_fetch_add(&executor->epoch, 1);
   while (atomic_load(&executor->active) != 0) relax();

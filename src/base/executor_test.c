@@ -53,6 +53,31 @@ static void test_parts(void** state) {
   }
 }
 
+static void await_all(void* arg, int64_t part) {
+  atomic_int* arrived = arg;
+  (void)part;
+  atomic_fetch_add(arrived, 1);
+  for (int ms = 0; ms < 10000 && atomic_load(arrived) < 3; ms++) usleep(1000);
+}
+
+// Workers go to sleep where a run has no step for some milliseconds; the next step wakes all.
+static void test_wakes_within_a_run(void** state) {
+  (void)state;
+  carnot_executor* executor;
+  assert_null(carnot_executor_create(3, &executor));
+  for (int round = 0; round < 5; round++) {
+    assert_true(carnot_executor_begin(executor));
+    for (int step = 0; step < 3; step++) {
+      usleep(step * 3000);
+      atomic_int arrived = 0;
+      carnot_executor_parallel(executor, 3, await_all, &arrived);
+      assert_int_equal(atomic_load(&arrived), 3);
+    }
+    carnot_executor_end(executor);
+  }
+  carnot_executor_destroy(executor);
+}
+
 static void test_without_workers(void** state) {
   (void)state;
   work none = {.executor = NULL}, outside = {.executor = NULL};
@@ -190,9 +215,9 @@ static void test_thread_counts(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parts),        cmocka_unit_test(test_without_workers),
-      cmocka_unit_test(test_busy),         cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_fork),         cmocka_unit_test(test_estimate),
-      cmocka_unit_test(test_thread_counts)};
+      cmocka_unit_test(test_parts),           cmocka_unit_test(test_wakes_within_a_run),
+      cmocka_unit_test(test_without_workers), cmocka_unit_test(test_busy),
+      cmocka_unit_test(test_scratch),         cmocka_unit_test(test_fork),
+      cmocka_unit_test(test_estimate),        cmocka_unit_test(test_thread_counts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

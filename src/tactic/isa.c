@@ -59,8 +59,9 @@ carnot_isa carnot_isa_best_of(unsigned features) {
 }
 
 carnot_isa carnot_isa_of_machine(void) {
-  carnot_isa found = carnot_isa_best_of(carnot_machine_features());
+  int rank = carnot_isa_rank(carnot_isa_best_of(carnot_machine_features()));
+  while (carnot_isa_lacks(kPreference[rank])) rank--;  // this build may end below the machine
   const char* forced = getenv("CARNOT_ISA");
   carnot_isa wanted = forced ? carnot_isa_find(forced) : CARNOT_ISA_COUNT;
-  return wanted != CARNOT_ISA_COUNT && !carnot_isa_lacks(wanted) ? wanted : found;
+  return wanted != CARNOT_ISA_COUNT && !carnot_isa_lacks(wanted) ? wanted : kPreference[rank];
 }

@@ -44,6 +44,21 @@ static void test_names(void** state) {
   assert_int_equal(carnot_isa_find("none"), CARNOT_ISA_COUNT);
 }
 
+// Tables are listed in the order of CARNOT_ISAS; a build may end before the last.
+static void test_tables(void** state) {
+  (void)state;
+  bool compiled = true;
+  for (int isa = 0; isa < CARNOT_ISA_COUNT; isa++) {
+    const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_isa)isa);
+    assert_true(!kernels || compiled);
+    compiled = kernels != NULL;
+    if (kernels) assert_string_equal(kernels->isa, carnot_isa_name((carnot_isa)isa));
+    if (!kernels) assert_non_null(carnot_isa_lacks((carnot_isa)isa));
+  }
+  assert_non_null(carnot_cpu_kernels_for(CARNOT_ISA_SCALAR));
+  assert_null(carnot_cpu_kernels_for(CARNOT_ISA_COUNT));
+}
+
 static void test_environment(void** state) {
   (void)state;
   char before[32] = "";
@@ -62,8 +77,9 @@ static void test_environment(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_includes), cmocka_unit_test(test_preference),
-      cmocka_unit_test(test_names), cmocka_unit_test(test_environment)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_includes),
+                                     cmocka_unit_test(test_preference),
+                                     cmocka_unit_test(test_names), cmocka_unit_test(test_tables),
+                                     cmocka_unit_test(test_environment)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,9 @@
 // thread per block, so that their results are tested without a GPU. Of the tensor core kernels
 // there is the formula of their parameters instead: it tests the host code that sets them, not the
 // kernels.
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +59,13 @@ static unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
   return to;
 }
 static int __popc(unsigned v) { return __builtin_popcount(v); }
+#ifdef __F16C__  // the compiler calls a function to widen _Float16 to double
+static float host_half(unsigned short v) { return _cvtsh_ss(v); }
+static unsigned short host_half_of(float v) { return _cvtss_sh(v, _MM_FROUND_TO_NEAREST_INT); }
+#else
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
+#endif
 
 #include "kernel/cuda/attention/attention_cached_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"

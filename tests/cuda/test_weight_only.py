@@ -61,16 +61,16 @@ class Weights(NamedTuple):
 def weights(n: int, k: int, bits: int, block: int, zeros: bool, dtype: type = np.float32) -> Weights:
     blocks = -(-k // block)
     half = 2 ** (bits - 1)
-    z = RNG.integers(0, 2 * half, (n, blocks)) if zeros else np.full((n, blocks), half)
+    z = RNG.integers(0, 2 * half, (n, blocks), np.int16) if zeros else np.full((n, blocks), half, np.int16)
     scales = ((RNG.random((n, blocks)) + 0.01) / half).astype(dtype)
-    return Weights(RNG.integers(0, 2 * half, (n, k)), scales, z, bits, block)
+    return Weights(RNG.integers(0, 2 * half, (n, k), np.int16), scales, z, bits, block)
 
 
 def pack(numbers: np.ndarray, bits: int) -> np.ndarray:
     """Rows of numbers below 2**bits as bytes, the first number in the lowest bits."""
     each = 8 // bits
     rows = np.pad(numbers, [(0, 0), (0, -numbers.shape[1] % each)]).reshape(numbers.shape[0], -1, each)
-    return (rows << (bits * np.arange(each))).sum(-1).astype(np.uint8)
+    return (rows << (bits * np.arange(each, dtype=np.int16))).sum(-1, dtype=np.int16).astype(np.uint8)
 
 
 def nbits(m: Model, x: str, w: Weights, zeros: bool) -> str:

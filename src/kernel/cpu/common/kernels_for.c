@@ -3,22 +3,18 @@
 
 #include "kernel/cpu/common/kernels.h"
 
-extern const carnot_cpu_kernels carnot_kernels_scalar;
-#if defined(__x86_64__)
-extern const carnot_cpu_kernels carnot_kernels_avx2, carnot_kernels_avx512,
-    carnot_kernels_avx512vnni, carnot_kernels_avx512bf16, carnot_kernels_amxbf16;
-#endif
+// CMake writes compiled_isas.inc: KERNELS(name) for each ISA of this build, in the order of
+// CARNOT_ISAS.
+#define KERNELS(name) extern const carnot_cpu_kernels carnot_kernels_##name;
+#include "compiled_isas.inc"
+#undef KERNELS
+
+static const carnot_cpu_kernels* const kTables[CARNOT_ISA_COUNT] = {
+#define KERNELS(name) &carnot_kernels_##name,
+#include "compiled_isas.inc"
+#undef KERNELS
+};
 
 const carnot_cpu_kernels* carnot_cpu_kernels_for(carnot_isa isa) {
-  switch (isa) {
-    case CARNOT_ISA_SCALAR: return &carnot_kernels_scalar;
-#if defined(__x86_64__)
-    case CARNOT_ISA_AVX2: return &carnot_kernels_avx2;
-    case CARNOT_ISA_AVX512: return &carnot_kernels_avx512;
-    case CARNOT_ISA_AVX512_VNNI: return &carnot_kernels_avx512vnni;
-    case CARNOT_ISA_AVX512_BF16: return &carnot_kernels_avx512bf16;
-    case CARNOT_ISA_AMX_BF16: return &carnot_kernels_amxbf16;
-#endif
-    default: return NULL;
-  }
+  return (unsigned)isa < CARNOT_ISA_COUNT ? kTables[isa] : NULL;
 }

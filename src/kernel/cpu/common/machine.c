@@ -65,9 +65,8 @@ const char* carnot_machine_lacks(carnot_isa isa) {
       {CARNOT_ISA_BF16_FEATURES, "the processor lacks avx512bf16"},
       {CARNOT_CPU_AMX, "the processor lacks amx-tile, amx-bf16 and amx-int8"},
       {CARNOT_CPU_AMX_STATE, "the operating system does not permit the tiles of AMX"}};
-  if (!kRequired[isa]) return NULL;
-  unsigned missing = kRequired[isa] & ~carnot_machine_features();
-  if (!missing) return NULL;
+  unsigned missing = kRequired[isa] ? kRequired[isa] & ~carnot_machine_features() : 0;
+  if (!missing) return carnot_cpu_kernels_for(isa) ? NULL : "this build has no kernels for it";
   size_t i = 0;
   while (!(kMessages[i].features & missing)) i++;
   return kMessages[i].message;

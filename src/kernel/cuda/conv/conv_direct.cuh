@@ -8,9 +8,9 @@ template <class T>
 DEVICE void conv_direct(const carnot_cuda_sliding_window& p) {
   window_position at;
   if (!locate(p, THREAD, &at)) return;
-  i64 per_group = p.channels / p.groups, wgmma_of = at.c / (p.filters / p.groups);
+  i64 per_group = p.channels / p.groups, group = at.c / (p.filters / p.groups);
   i64 taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
-  const T* x = (const T*)p.x + at.n * p.x_n + wgmma_of * per_group * p.x_c;
+  const T* x = (const T*)p.x + at.n * p.x_n + group * per_group * p.x_c;
   const T* w = (const T*)p.w + at.c * per_group * taps;
   ACCUMULATOR sum = p.bias ? get<T>(p.bias, at.c) : 0;
   for (i64 a = 0; a < p.kernel[0]; a++) {

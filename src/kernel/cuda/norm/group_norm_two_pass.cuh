@@ -27,20 +27,20 @@ DEVICE moments join_moments(moments a, moments b) {
 // channels are reduced by channel.
 struct group_place {
   enum { THREADS = CARNOT_CUDA_GROUP_THREADS, MOST = 64 };
-  int pieces, mine, lane, lanes, per_group, groups, wgmma_of, split, width;
+  int pieces, mine, lane, lanes, per_group, groups, group, split, width;
 };
 DEVICE group_place place_of(const carnot_cuda_group_norm_params& p) {
   group_place at;
   at.pieces = p.slice / 8, at.lanes = group_place::THREADS / at.pieces;
   at.lane = threadIdx.x / at.pieces, at.mine = threadIdx.x - at.lane * at.pieces;
   at.per_group = p.channels / p.groups, at.groups = p.slice / at.per_group;
-  at.wgmma_of = at.mine * 8 / at.per_group,
-  at.split = (at.wgmma_of + 1) * at.per_group - at.mine * 8;
+  at.group = at.mine * 8 / at.per_group,
+  at.split = (at.group + 1) * at.per_group - at.mine * 8;
   at.width = at.per_group < 8 ? 8 : 2;
   return at;
 }
 DEVICE int group_of(const group_place& at, int e) {
-  return at.width == 8 ? (at.mine * 8 + e) / at.per_group : at.wgmma_of + (e >= at.split);
+  return at.width == 8 ? (at.mine * 8 + e) / at.per_group : at.group + (e >= at.split);
 }
 
 struct group_room {
@@ -149,8 +149,8 @@ DEVICE void group_norm_moments(const carnot_cuda_group_norm_params& p) {
           all, {(f32)pixels * at.per_group, room.means[threadIdx.x], room.squares[threadIdx.x]});
   }
   if (threadIdx.x >= at.groups) return;
-  i64 wgmma_of = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + threadIdx.x;
-  f32* out = p.partial + (wgmma_of * p.parts + blockIdx.x) * 3;
+  i64 group = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + threadIdx.x;
+  f32* out = p.partial + (group * p.parts + blockIdx.x) * 3;
   out[0] = all.count, out[1] = all.mean, out[2] = all.m2;
 }
 
@@ -160,9 +160,9 @@ DEVICE void group_norm_apply(const carnot_cuda_group_norm_params& p) {
   __shared__ f32 means[group_place::MOST], inverses[group_place::MOST];
   group_place at = place_of(p);
   for (int g = threadIdx.x >> 5; g < at.groups; g += group_place::THREADS / 32) {
-    i64 wgmma_of = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + g;
+    i64 group = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + g;
     moments all = {0, 0, 0};
-    const f32* from = p.partial + wgmma_of * p.parts * 3;
+    const f32* from = p.partial + group * p.parts * 3;
     for (int i = threadIdx.x & 31; i < p.parts; i += 32)
       all = join_moments(all, {from[i * 3], from[i * 3 + 1], from[i * 3 + 2]});
     all = reduce_moments(all, 32);

@@ -38,9 +38,9 @@ DEVICE void batch_norm_any_type(const carnot_cuda_batch_norm_generic_params& p, 
                     (k == 1 ? mean : var) * (1 - p.momentum));
 }
 
-DEVICE void norm_any_type(const carnot_cuda_norm_generic_params& p, i64 wgmma_of) {
+DEVICE void norm_any_type(const carnot_cuda_norm_generic_params& p, i64 row) {
   const carnot_cuda_generic_io& io = p.io;
-  i64 base = wgmma_of * p.size;
+  i64 base = row * p.size;
   f64 sum = 0, square = 0;
   for (i64 i = threadIdx.x; i < p.size; i += blockDim.x)
     sum += real_of(io.in_type[0], io.in[0], base + i);
@@ -63,6 +63,6 @@ DEVICE void norm_any_type(const carnot_cuda_norm_generic_params& p, i64 wgmma_of
     if (io.in[2]) v += real_of(io.in_type[2], io.in[2], bias);
     store_any(io.out_type[0], io.out[0], i, v);
   }
-  if (threadIdx.x == 0 && io.out[1]) store_any(io.out_type[1], io.out[1], wgmma_of, mean);
-  if (threadIdx.x == 0 && io.out[2]) store_any(io.out_type[2], io.out[2], wgmma_of, inverse);
+  if (threadIdx.x == 0 && io.out[1]) store_any(io.out_type[1], io.out[1], row, mean);
+  if (threadIdx.x == 0 && io.out[2]) store_any(io.out_type[2], io.out[2], row, inverse);
 }
