@@ -34,8 +34,7 @@ DEVICE group_place place_of(const carnot_cuda_group_norm_params& p) {
   at.pieces = p.slice / 8, at.lanes = group_place::THREADS / at.pieces;
   at.lane = threadIdx.x / at.pieces, at.mine = threadIdx.x - at.lane * at.pieces;
   at.per_group = p.channels / p.groups, at.groups = p.slice / at.per_group;
-  at.group = at.mine * 8 / at.per_group,
-  at.split = (at.group + 1) * at.per_group - at.mine * 8;
+  at.group = at.mine * 8 / at.per_group, at.split = (at.group + 1) * at.per_group - at.mine * 8;
   at.width = at.per_group < 8 ? 8 : 2;
   return at;
 }
