@@ -18,7 +18,25 @@ CARNOT_INLINE __m256i v_lanes(int64_t n) {
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm256_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) { return _mm256_maskload_ps(p, v_lanes(n)); }
 CARNOT_INLINE void v_store(float* p, vf32 x) { _mm256_storeu_ps(p, x); }
-CARNOT_INLINE void v_store_n(float* p, vf32 x, int64_t n) { _mm256_maskstore_ps(p, v_lanes(n), x); }
+// AMD's processors take many cycles for a masked store.
+CARNOT_INLINE void v_store_n(float* p, vf32 x, int64_t n) {
+  if (n >= 8) {
+    v_store(p, x);
+    return;
+  }
+  __m128 left = _mm256_castps256_ps128(x);
+  if (n & 4) {
+    _mm_storeu_ps(p, left);
+    left = _mm256_extractf128_ps(x, 1);
+    p += 4;
+  }
+  if (n & 2) {
+    _mm_storel_pi((__m64*)p, left);
+    left = _mm_movehl_ps(left, left);
+    p += 2;
+  }
+  if (n & 1) _mm_store_ss(p, left);
+}
 CARNOT_INLINE vf32 v_set(float x) { return _mm256_set1_ps(x); }
 CARNOT_INLINE vf32 v_zero(void) { return _mm256_setzero_ps(); }
 

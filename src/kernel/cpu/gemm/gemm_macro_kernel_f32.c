@@ -114,7 +114,16 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     const int64_t panels = (n1 - n + TILE_PANEL - 1) / TILE_PANEL;
     int wide = 2;
     while (wide > 0 && (panels < 1 << wide || count > tiles->max_rows[wide])) --wide;
-    tile.columns = min_i64(n1 - n, TILE_PANEL << wide);
+    int64_t columns = min_i64(n1 - n, (panels >> wide << wide) * TILE_PANEL);
+    gemm_ukernel_fn compute = tiles->tiles[wide][count - 1];
+    const int64_t rest = columns % TILE_PANEL;
+    if (wide == 0 && rest && rest <= TILE_PANEL / 2 && tiles->half_tiles[count - 1]) {
+      if (columns > rest)
+        columns -= rest;
+      else
+        compute = tiles->half_tiles[count - 1];
+    }
+    tile.columns = columns;
     tile.b = (const char*)p->weights +
              (n * k_all + weight_offset(p, k) * TILE_PANEL) * tiles->weight_bytes;
     tile.c = p->dst + m * p->ld + n;
@@ -123,8 +132,8 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     // Where rows are converted to BF16, K is not in one piece: every block is added to a residual
     // in dst.
     if (tiles->convert_a && residual_in_place(p)) tile.carry = true, tile.residual = NULL;
-    tiles->tiles[wide][count - 1](&tile);
-    n += TILE_PANEL << wide;
+    compute(&tile);
+    n += columns;
   }
   if (last && e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !in_registers(e->activation)) {
     CARNOT_KERNEL(activate_f32)

@@ -95,11 +95,17 @@ CARNOT_INLINE void amx_body(int groups, int panels, const gemm_ukernel_f32* t) {
   amx_finish(panels, t, sums);
 }
 
-static void amx_16x16(const gemm_ukernel_f32* t) { amx_body(1, 1, t); }
-static void amx_16x32(const gemm_ukernel_f32* t) { amx_body(1, 2, t); }
-static void amx_16x64(const gemm_ukernel_f32* t) { amx_body(1, 4, t); }
-static void amx_32x16(const gemm_ukernel_f32* t) { amx_body(2, 1, t); }
-static void amx_32x32(const gemm_ukernel_f32* t) { amx_body(2, 2, t); }
+#define AMX_TILE(name, groups, panels)          \
+  static void name(const gemm_ukernel_f32* t) { \
+    gemm_ukernel_f32 own = *t;                  \
+    do amx_body(groups, panels, &own);          \
+    while (gemm_ukernel_next(&own, panels));    \
+  }
+AMX_TILE(amx_16x16, 1, 1)
+AMX_TILE(amx_16x32, 1, 2)
+AMX_TILE(amx_16x64, 1, 4)
+AMX_TILE(amx_32x16, 2, 1)
+AMX_TILE(amx_32x32, 2, 2)
 
 #define FOUR(f)    f, f, f, f
 #define SIXTEEN(f) FOUR(f), FOUR(f), FOUR(f), FOUR(f)

@@ -96,8 +96,7 @@ CARNOT_INLINE bool tile_part_next(const gemm_ukernel_f32* t, tile_part* part) {
 
 // The sums of a part stay in registers, those of the parts before it in L1: a tile of one part, as
 // those of a small K are, pays nothing for it.
-CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* t) {
-  const int width = panels * VECTORS;
+CARNOT_INLINE void tile_body(int row_count, int width, const gemm_ukernel_f32* t) {
   vf32 acc[TILE_PANEL * 4];
 #ifdef TILE_IN_ONE_PART
   CARNOT_UNROLL
@@ -127,8 +126,12 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* 
   tile_finish(row_count, width, t, acc);
 }
 
-#define TILE(rows, panels) \
-  static void tile_##rows##x##panels(const gemm_ukernel_f32* t) { tile_body(rows, panels, t); }
+#define TILE(rows, panels)                                        \
+  static void tile_##rows##x##panels(const gemm_ukernel_f32* t) { \
+    gemm_ukernel_f32 own = *t; /* stores to c cannot change it */ \
+    do tile_body(rows, panels* VECTORS, &own);                    \
+    while (gemm_ukernel_next(&own, panels));                      \
+  }
 
 // clang-format off
 #if V_LANES == 16  // 32 registers of 16: 14x32 keeps 28 sums; few rows take 64 columns at once
@@ -146,6 +149,8 @@ const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
                tile_8x2, tile_9x2, tile_10x2, tile_11x2, tile_12x2, tile_13x2, tile_14x2},
               {tile_1x4, tile_2x4, tile_3x4, tile_4x4, tile_5x4, tile_6x4}}};
 #elif V_LANES == 8  // 16 registers of 8: 6x16 keeps 12 sums
+#define HALF_TILE(rows) static void half_tile_##rows(const gemm_ukernel_f32* t) { tile_body(rows, 1, t); }
+HALF_TILE(1) HALF_TILE(2) HALF_TILE(3) HALF_TILE(4) HALF_TILE(5) HALF_TILE(6)
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
 TILE(1, 2) TILE(2, 2) TILE(3, 2)
 TILE(1, 4)
@@ -154,7 +159,8 @@ const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
     .max_rows = {6, 3, 1},
     .tiles = {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1},
               {tile_1x2, tile_2x2, tile_3x2},
-              {tile_1x4}}};
+              {tile_1x4}},
+    .half_tiles = {half_tile_1, half_tile_2, half_tile_3, half_tile_4, half_tile_5, half_tile_6}};
 #else  // 16 registers of 4: 2x16 keeps 8 sums
 TILE(1, 1) TILE(2, 1)
 const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {

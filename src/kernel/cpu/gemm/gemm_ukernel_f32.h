@@ -26,7 +26,7 @@ typedef struct gemm_ukernel_f32 {
   int64_t b_panel;                // bytes from one panel to the next
   int64_t b_taps;                 // of a panel, where |taps_inside|
   float* c;
-  int64_t ldc, columns;  // columns: how many of the tile's exist
+  int64_t ldc, columns;  // a tile is computed for each of its widths, the last one may have fewer
   // Added when the sum is complete, or NULL. A chain that starts from the bias is rounded at the
   // size of the bias in every addition: in a residual block whose normalizations are folded into
   // large biases that doubled the error of the result.
@@ -39,6 +39,17 @@ typedef struct gemm_ukernel_f32 {
 } gemm_ukernel_f32;
 
 typedef void (*gemm_ukernel_fn)(const gemm_ukernel_f32* tile);
+
+// Moves to the tile on the right, |panels| further; false after the last.
+static inline bool gemm_ukernel_next(gemm_ukernel_f32* tile, int panels) {
+  const int64_t columns = panels * TILE_PANEL;
+  tile->columns -= columns;
+  tile->b = (const char*)tile->b + panels * tile->b_panel;
+  tile->c += columns;
+  if (tile->bias) tile->bias += columns;
+  if (tile->residual) tile->residual += columns;
+  return tile->columns > 0;
+}
 
 // Copies |count| rows of |taps| runs of |depth| floats to |panel| as bf16, rows TILE_PANEL_DEPTH
 // apart: every run is filled up with zeros to an even depth, a row to a multiple of 32.
@@ -57,6 +68,8 @@ typedef struct gemm_ukernels_f32 {
   void (*end)(void);
   int max_rows[3];
   gemm_ukernel_fn tiles[3][TILE_MAX_ROWS];
+  // Half a panel wide, for up to max_rows[0] rows; NULL: there are none.
+  gemm_ukernel_fn half_tiles[TILE_MAX_ROWS];
 } gemm_ukernels_f32;
 
 #endif

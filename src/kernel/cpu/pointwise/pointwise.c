@@ -164,6 +164,26 @@ static void load_column(const float* src, int64_t stride, const part* p, float* 
       v_store_upto(dst + row + j, v_set(*src), count - row - j);
 }
 
+// |rows| rows of |n| floats, at most a vector.
+static void copy_short_rows(float* dst, int64_t dst_stride, const float* src, int64_t src_stride,
+                            int64_t rows, int64_t n) {
+#define COPY(count)                                                              \
+  case count:                                                                    \
+    for (int64_t i = 0; i < rows; ++i)                                           \
+      memcpy(dst + i * dst_stride, src + i * src_stride, (count) * sizeof *dst); \
+    break;
+  switch (n) {
+    COPY(1)
+    COPY(2)
+    COPY(3)
+    COPY(4)
+    default:
+      for (int64_t i = 0; i < rows; ++i)
+        v_store_upto(dst + i * dst_stride, v_load_upto(src + i * src_stride, n), n);
+  }
+#undef COPY
+}
+
 static void load_part(const carnot_pw_operand* in, const storage* s, const part* p, float* dst) {
   if (in->stride == 1 && (p->rows == 1 || in->row_stride == p->n)) {
     load_run(s, in->data, p->row * in->row_stride + p->column, dst, p->rows * p->n);
@@ -176,6 +196,11 @@ static void load_part(const carnot_pw_operand* in, const storage* s, const part*
   }
   if (in->stride == 0 && s->type == CARNOT_PW_F32) {
     load_column((const float*)in->data + p->row * in->row_stride, in->row_stride, p, dst);
+    return;
+  }
+  if (in->stride == 1 && s->type == CARNOT_PW_F32 && p->n <= V_LANES) {
+    copy_short_rows(dst, p->n, (const float*)in->data + p->row * in->row_stride + p->column,
+                    in->row_stride, p->rows, p->n);
     return;
   }
   for (int64_t i = 0; i < p->rows; ++i) {
@@ -194,6 +219,11 @@ static void store_part(const carnot_pw_operand* out, const storage* s, const par
                        const float* src) {
   if (p->rows == 1 || out->row_stride == p->n) {
     store_run(s, out->data, p->row * out->row_stride + p->column, src, p->rows * p->n);
+    return;
+  }
+  if (s->type == CARNOT_PW_F32 && p->n <= V_LANES) {
+    copy_short_rows((float*)out->data + p->row * out->row_stride + p->column, out->row_stride, src,
+                    p->n, p->rows, p->n);
     return;
   }
   for (int64_t i = 0; i < p->rows; ++i) {
