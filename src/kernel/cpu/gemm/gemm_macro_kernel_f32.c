@@ -88,7 +88,7 @@ static bool is_zero(const gemm_macro_kernel_f32* p, const k_block* k, int count,
 static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
                          int64_t m, int count, int64_t n0, int64_t n1) {
   const gemm_ukernels_f32* tiles = p->tiles;
-  const int64_t k_all = p->taps * packed_depth(p);
+  const char* weights = tile.b;
   const void* pointers[kBlockTaps * TILE_MAX_ROWS];
   uint16_t panel[TILE_MAX_ROWS * TILE_PANEL_DEPTH] __attribute__((aligned(64)));
   p->rows(p->problem, m, count, k->t0, k->t1, pointers);
@@ -124,8 +124,7 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
         compute = tiles->half_tiles[count - 1];
     }
     tile.columns = columns;
-    tile.b = (const char*)p->weights +
-             (n * k_all + weight_offset(p, k) * TILE_PANEL) * tiles->weight_bytes;
+    tile.b = weights + n / TILE_PANEL * tile.b_panel;
     tile.c = p->dst + m * p->ld + n;
     tile.bias = last && e->bias ? e->bias + n : NULL;
     tile.residual = last && e->residual ? e->residual + m * e->residual_ld + n : NULL;
@@ -146,19 +145,24 @@ static void rows_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm
                           int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   const int64_t wide = p->tiles->max_rows[1] >= 4 ? 1 : 0;
   const int64_t most = p->tiles->max_rows[wide], parts = (m1 - m0 + most - 1) / most;
-  for (int64_t i = 0; i < parts; ++i) {
-    const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
-    row_of_tiles(p, k, tile, begin, (int)(end - begin), n0, n1);
+  if (parts == 0) return;
+  const int64_t least = (m1 - m0) / parts, higher = (m1 - m0) % parts;
+  for (int64_t i = 0, m = m0; i < parts; ++i) {
+    const int64_t count = least + (i < higher);
+    row_of_tiles(p, k, tile, m, (int)count, n0, n1);
+    m += count;
   }
 }
 
 static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, int64_t m1,
                   int64_t n0, int64_t n1) {
   const gemm_ukernels_f32* tiles = p->tiles;
+  const int64_t weight_bytes = TILE_PANEL * tiles->weight_bytes;
   gemm_ukernel_f32 tile = {
       .taps = k->t1 - k->t0,
       .depth = k->k1 - k->k0,
-      .b_panel = p->taps * packed_depth(p) * TILE_PANEL * tiles->weight_bytes,
+      .b = (const char*)p->weights + weight_offset(p, k) * weight_bytes,
+      .b_panel = p->taps * packed_depth(p) * weight_bytes,
       .b_taps = p->taps,
       .ldc = p->ld,
       .residual_ld = p->epilogue->residual_ld,
