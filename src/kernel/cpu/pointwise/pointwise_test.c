@@ -218,7 +218,7 @@ static void check_operands(const carnot_cpu_kernels* kernels) {
                                                       {CARNOT_PW_AND, 3, {3, 2, 0}, 0, 0},
                                                       {CARNOT_PW_SELECT, 4, {3, 4, 5}, 0, 0}}};
   assert_null(carnot_pw_check(&program));
-  static const int64_t widths[] = {1, 3, 16, 17, 100, 255, 256, 700};
+  static const int64_t widths[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 100, 255, 256, 700};
   for (size_t w = 0; w < sizeof widths / sizeof *widths; ++w) {
     const int64_t n = widths[w], rows = 37, ld = n + 5;
     float *x = buffer(rows * ld, 1), *y = buffer(rows, 2), *out = buffer(rows * ld, 0);
