@@ -126,12 +126,15 @@ CARNOT_INLINE void tile_body(int row_count, int width, const gemm_ukernel_f32* t
   tile_finish(row_count, width, t, acc);
 }
 
-#define TILE(rows, panels)                                        \
-  static void tile_##rows##x##panels(const gemm_ukernel_f32* t) { \
-    gemm_ukernel_f32 own = *t; /* stores to c cannot change it */ \
-    do tile_body(rows, panels* VECTORS, &own);                    \
-    while (gemm_ukernel_next(&own, panels));                      \
-  }
+// The tiles of a row of tiles. Stores to c cannot change the copy.
+CARNOT_INLINE void tiles_body(int row_count, int panels, const gemm_ukernel_f32* t) {
+  gemm_ukernel_f32 own = *t;
+  do tile_body(row_count, panels * VECTORS, &own);
+  while (gemm_ukernel_next(&own, panels));
+}
+
+#define TILE(rows, panels) \
+  static void tile_##rows##x##panels(const gemm_ukernel_f32* t) { tiles_body(rows, panels, t); }
 
 // clang-format off
 #if V_LANES == 16  // 32 registers of 16: 14x32 keeps 28 sums; few rows take 64 columns at once
