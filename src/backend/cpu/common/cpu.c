@@ -214,10 +214,13 @@ carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, in
 
 // Cycles of the largest part: products by tiles, weights from L2 or L3 for each block of pixels
 // that fits in L2, and the conversion of its pixels, for each block of columns where sums take
-// several chunks of channels.
-static double split_cycles(const carnot_split_work* w, const carnot_work_partition* p) {
-  enum { kTile = 16, kSlice = 32 };
-  enum { kTileCycles = 96, kSliceCycles = 14, kStartCycles = 2000, kWeightBytesACycle = 14 };
+// several chunks of channels. With more than |CARNOT_FEW_THREADS| other cores wrote the pixels, and
+// most weights arrive behind products of other parts.
+static double split_cycles(int threads, const carnot_split_work* w,
+                           const carnot_work_partition* p) {
+  enum { kTile = 16, kSlice = 32, kTileCycles = 96, kStartCycles = 2000 };
+  const bool many = threads > CARNOT_FEW_THREADS;
+  const double slice_cycles = many ? 28 : 14, weight_bytes_a_cycle = many ? 28 : 14;
   const int64_t units = carnot_ceildiv(units_of(w->m, w->row_unit), p->m_count),
                 rows = carnot_min_i64(w->m, units * w->row_unit),
                 columns = carnot_min_i64(
@@ -231,8 +234,8 @@ static double split_cycles(const carnot_split_work* w, const carnot_work_partiti
   const double steps = (double)(slices * w->taps),
                products = (double)(units_of(rows, kTile) * units_of(columns, kTile)) * steps,
                weights = (double)(columns * blocks) * steps * kSlice * 6;
-  return products * kTileCycles + weights / kWeightBytesACycle +
-         (double)(pixels * slices * turns) * kSliceCycles + kStartCycles;
+  return products * kTileCycles + weights / weight_bytes_a_cycle +
+         (double)(pixels * slices * turns) * slice_cycles + kStartCycles;
 }
 
 carnot_work_partition carnot_work_partition_make_split(int threads, const carnot_split_work* w) {
@@ -249,7 +252,7 @@ carnot_work_partition carnot_work_partition_make_split(int threads, const carnot
         parts = carnot_parts_time(threads, i * j);
       else
         for (int t = 1; t <= most; t *= 2) parts += (double)carnot_ceildiv(i * j, t);
-      const double cycles = split_cycles(w, &p) * parts;
+      const double cycles = split_cycles(threads, w, &p) * parts;
       if (least_cycles > 0 && cycles >= least_cycles) continue;
       least = p;
       least_cycles = cycles;
