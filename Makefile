@@ -6,7 +6,7 @@ JOBS   ?= $(shell nproc)
 
 .PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda bench-zoo test-long conformance bench docs fuzz triton-demo test-scale bench-serving clean
 
-# CUDA_ARCHITECTURES="80;90a": the CUDA kernels for these alone, in half of the time of a build for all.
+# CUDA_ARCHITECTURES="80;90a": the CUDA kernels for these alone, which takes less time.
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release \
 	  "$(if $(CUDA_ARCHITECTURES),-DCARNOT_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES),-UCARNOT_CUDA_ARCHITECTURES)"

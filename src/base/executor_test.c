@@ -53,11 +53,16 @@ static void test_parts(void** state) {
   }
 }
 
+typedef struct meeting {
+  atomic_int arrived, alone;  // parts; those that met not all others in ten seconds
+} meeting;
+
 static void await_all(void* arg, int64_t part) {
-  atomic_int* arrived = arg;
+  meeting* m = arg;
   (void)part;
-  atomic_fetch_add(arrived, 1);
-  for (int ms = 0; ms < 10000 && atomic_load(arrived) < 3; ms++) usleep(1000);
+  atomic_fetch_add(&m->arrived, 1);
+  for (int ms = 0; ms < 10000 && atomic_load(&m->arrived) < 3; ms++) usleep(1000);
+  if (atomic_load(&m->arrived) < 3) atomic_fetch_add(&m->alone, 1);
 }
 
 // Workers go to sleep where a run has no step for some milliseconds; the next step wakes all.
@@ -69,9 +74,10 @@ static void test_wakes_within_a_run(void** state) {
     assert_true(carnot_executor_begin(executor));
     for (int step = 0; step < 3; step++) {
       usleep(step * 3000);
-      atomic_int arrived = 0;
-      carnot_executor_parallel(executor, 3, await_all, &arrived);
-      assert_int_equal(atomic_load(&arrived), 3);
+      meeting m = {0};
+      carnot_executor_parallel(executor, 3, await_all, &m);
+      assert_int_equal(atomic_load(&m.arrived), 3);
+      assert_int_equal(atomic_load(&m.alone), 0);
     }
     carnot_executor_end(executor);
   }

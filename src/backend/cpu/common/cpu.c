@@ -214,8 +214,8 @@ carnot_work_partition carnot_work_partition_make_tall(int threads, int64_t m, in
 
 // Cycles of the largest part: products by tiles, weights from L2 or L3 for each block of pixels
 // that fits in L2, and the conversion of its pixels, for each block of columns where sums take
-// several chunks of channels. With more than |CARNOT_FEW_THREADS| other cores wrote the pixels, and
-// most weights arrive behind products of other parts.
+// several chunks of channels. With more than |CARNOT_FEW_THREADS| threads other cores wrote the
+// pixels, and most weights are prefetched during multiplications.
 static double split_cycles(int threads, const carnot_split_work* w,
                            const carnot_work_partition* p) {
   enum { kTile = 16, kSlice = 32, kTileCycles = 96, kStartCycles = 2000 };

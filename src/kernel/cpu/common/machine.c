@@ -1,6 +1,7 @@
 // Detection of the processor's features by CPUID.
 #include "kernel/cpu/common/machine.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #if defined(__x86_64__)
@@ -25,7 +26,7 @@ static bool has_amx(void) {
          (d & kAmxInt8);
 }
 
-unsigned carnot_machine_features(void) {
+static unsigned detect(void) {
   __builtin_cpu_init();
   unsigned features = 0;
 #define DETECT(NAME, name) \
@@ -44,6 +45,18 @@ unsigned carnot_machine_features(void) {
     if (tiles_permitted()) features |= CARNOT_CPU_AMX_STATE;
   }
   return features;
+}
+
+// CPUID leaves a virtual machine, which takes microseconds, so it is asked once.
+unsigned carnot_machine_features(void) {
+  enum { kKnown = 1 << 30 };
+  static atomic_uint known;
+  unsigned features = atomic_load_explicit(&known, memory_order_relaxed);
+  if (!features) {
+    features = detect() | (unsigned)kKnown;
+    atomic_store_explicit(&known, features, memory_order_relaxed);
+  }
+  return features & ~(unsigned)kKnown;
 }
 #else
 unsigned carnot_machine_features(void) { return 0; }
@@ -65,6 +78,7 @@ const char* carnot_machine_lacks(carnot_isa isa) {
       {CARNOT_ISA_BF16_FEATURES, "the processor lacks avx512bf16"},
       {CARNOT_CPU_AMX, "the processor lacks amx-tile, amx-bf16 and amx-int8"},
       {CARNOT_CPU_AMX_STATE, "the operating system does not permit the tiles of AMX"}};
+  // No use of AMX is asked for what requires nothing.
   unsigned missing = kRequired[isa] ? kRequired[isa] & ~carnot_machine_features() : 0;
   if (!missing) return carnot_cpu_kernels_for(isa) ? NULL : "this build has no kernels for it";
   size_t i = 0;

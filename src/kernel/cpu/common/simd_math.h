@@ -14,9 +14,8 @@ CARNOT_INLINE vf32 v_poly(vf32 x, const float* c, int n) {
   return y;
 }
 
-// x * 2^n for x in [1/2, 2) and integral n, where the result is a normal number, and for n in
-// [-189, 62] with gradual underflow. NaN stays NaN. Without an instruction for it n is added to the
-// exponent, which takes a third of the time of v_scale2.
+// x * 2^n for x in [1/2, 2) and integral n, where the result is a normal number; NaN stays NaN.
+// Without an instruction for it n is added to the exponent.
 CARNOT_INLINE vf32 v_scale2_normal(vf32 x, vf32 n) {
 #if V_LANES == 16
   return v_scale2(x, n);
@@ -24,6 +23,8 @@ CARNOT_INLINE vf32 v_scale2_normal(vf32 x, vf32 n) {
   return v_of_bits(v_iadd(v_bits(x), v_ishl(v_to_int(n), 23)));
 #endif
 }
+
+// The same for n in [-189, 62], with gradual underflow.
 CARNOT_INLINE vf32 v_scale2_down(vf32 x, vf32 n) {
 #if V_LANES == 16
   return v_scale2(x, n);
