@@ -15,7 +15,8 @@ void bench_depthwise(const bench* b) {
   static const struct {
     int64_t size, c, filter, stride;
   } shapes[] = {{112, 32, 3, 1}, {112, 96, 3, 2}, {56, 144, 3, 1}, {28, 192, 3, 1},
-                {14, 576, 3, 1}, {7, 960, 3, 1},  {28, 240, 5, 1}, {14, 672, 5, 2}};
+                {14, 576, 3, 1}, {7, 960, 3, 1},  {28, 240, 5, 1}, {14, 672, 5, 2},
+                {7, 1152, 5, 1}, {56, 96, 7, 1},  {14, 384, 7, 1}, {7, 768, 7, 1}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t h = shapes[i].size, c = shapes[i].c, r = shapes[i].filter;
     const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;

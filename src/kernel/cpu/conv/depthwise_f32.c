@@ -31,21 +31,34 @@ typedef struct span {
   const void* residual;
   int64_t residual_ld;
   bool dst_is_bf16;
+  bool plain;  // results have the type of the input, no residual and no gate
 } span;
 
-CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, bool gated, vf32 sum) {
+CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, vf32 sum) {
   if (sp->residual)
     sum = v_add(sum, v_load_stored(sp->dst_is_bf16, sp->residual, q * sp->residual_ld, left));
   if (sp->clip) sum = v_min_to(sp->hi, v_max_to(sp->lo, sum));
-  if (gated) sum = v_gate_bf16(sp->gate, sum);
+  if (sp->gate) sum = v_gate_bf16(sp->gate, sum);
   v_store_stored(sp->dst_is_bf16, sp->dst, q * sp->ld, sum, left);
 }
 
-// What a function is compiled for: columns of the filter, their stride, the type of the input, and
-// whether a gate follows.
+// |count| pixels of sums that lie in memory: one function for all tiles, as the formulas of
+// residuals and gates are long.
+static __attribute__((noinline)) void store_sums(const span* restrict sp, int64_t q, int64_t left,
+                                                 int64_t count, const float* restrict sums) {
+  if (sp->gate && !sp->residual) {
+    for (int64_t i = 0; i < count; ++i)
+      v_store_stored(true, sp->dst, (q + i) * sp->ld,
+                     v_gate_bf16(sp->gate, v_load(sums + i * V_LANES)), left);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) store_sum(sp, q + i, left, v_load(sums + i * V_LANES));
+}
+
+// What a function is compiled for: columns of the filter, their stride, the type of the input.
 typedef struct form {
   int s, stride_w;
-  bool is_bf16, gated;
+  bool is_bf16;
 } form;
 
 // Columns of a filter whose weights stay in registers, where there are 32; that has longer tiles
@@ -60,21 +73,10 @@ enum {
 typedef struct tile_form {
   form f;
   int pixels;
-  bool plain;       // the result has the type of the input, nothing is added to it
   bool whole;       // the filter has all its rows, as many as columns
   bool checks;      // any column may be in the padding
   int left, right;  // columns of the tile in the padding, where none is checked
 } tile_form;
-
-// The gates of |count| sums, and their BF16 results. A loop, as a copy of the formula for each sum
-// of each form of a tile is long.
-CARNOT_INLINE void store_gated(const span* sp, int64_t q, int64_t lanes, int count,
-                               const vf32* sum) {
-  float kept[kLongTile * V_LANES] __attribute__((aligned(64)));
-  CARNOT_UNROLL
-  for (int i = 0; i < count; ++i) v_store(kept + i * V_LANES, sum[i]);
-  for (int i = 0; i < count; ++i) store_sum(sp, q + i, lanes, true, v_load(kept + i * V_LANES));
-}
 
 // Adds a row of the filter to the sums; |w0|: the first input column of |w|.
 CARNOT_INLINE void tile_row(const void* src, int64_t src_w, int64_t lanes, int64_t w0, int64_t w,
@@ -119,105 +121,111 @@ CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t lanes, tile_form t, c
       src = v_element(t.f.is_bf16, src, sp->src_row);
     }
   }
-  if (t.f.gated || (!t.plain && sp->gate)) {
-    store_gated(sp, q, lanes, t.pixels, sum);
-    return;
-  }
-  CARNOT_UNROLL
-  for (int i = 0; i < t.pixels; ++i) {
-    if (t.plain)
+  if (sp->plain) {
+    CARNOT_UNROLL
+    for (int i = 0; i < t.pixels; ++i)
       v_store_stored(t.f.is_bf16, sp->dst, (q + i) * sp->ld,
                      v_min_to(sp->hi, v_max_to(sp->lo, sum[i])), lanes);
-    else
-      store_sum(sp, q + i, lanes, false, sum[i]);
+  } else {
+    float sums[kLongTile * V_LANES] __attribute__((aligned(64)));
+    CARNOT_UNROLL
+    for (int i = 0; i < t.pixels; ++i) v_store(sums + i * V_LANES, sum[i]);
+    store_sums(sp, q, lanes, t.pixels, sums);
   }
 }
 
-// A tile that ends with the row, of a plain result and a whole filter.
-CARNOT_INLINE void last_tile(const span* sp, int64_t q, form f, const vf32* held) {
+// A tile at |q| of which any column may be in the padding. One function for all such tiles of a
+// form: there are few, and each copy of a tile is long.
+typedef void (*edge_fn)(const span* sp, int64_t q, int64_t lanes);
+
+CARNOT_INLINE void edge_of(const span* sp, int64_t q, int64_t lanes, form f) {
+  const tile_form t = {f, kTile, /*whole=*/false, /*checks=*/true, 0, 0};
+  if (lanes == V_LANES)
+    tile(sp, q, V_LANES, t, NULL);
+  else
+    tile(sp, q, lanes, t, NULL);
+}
+
+// A tile of a whole filter that ends with the row.
+CARNOT_INLINE void last_tile(const span* sp, int64_t q, form f, edge_fn edge, const vf32* held) {
   const int64_t right = (q + kTile - 1) * f.stride_w + f.s - sp->pad_w - sp->w;
   const bool inside = q * f.stride_w >= sp->pad_w && f.s <= kUnrolledColumns;
   if (inside && right <= 0)
-    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, false, 0, 0}, held);
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, false, 0, 0}, held);
   else if (inside && right == 1)
-    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, false, 0, 1}, held);
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, false, 0, 1}, held);
   else if (inside && right == 2 && f.s > 3)
-    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, false, 0, 2}, held);
+    tile(sp, q, V_LANES, (tile_form){f, kTile, true, false, 0, 2}, held);
   else
-    tile(sp, q, V_LANES, (tile_form){f, kTile, true, true, true, 0, 0}, held);
+    edge(sp, q, V_LANES);
 }
 
 // The |count| >= kTile pixels of a row of whole vectors, of which windows up to |end| end inside
 // it; the last tile is moved back to end with the row, which computes some pixels twice, to the
 // same bits.
-CARNOT_INLINE void tiles_of_row(const span* sp, int64_t count, int64_t end, form f, bool plain,
-                                bool whole) {
-  const span own = *sp;  // a copy that stores to dst cannot change
-  const tile_form edge = {f, kTile, plain, whole, true, 0, 0},
-                  inner = {f, kTile, plain, whole, false, 0, 0},
-                  longer = {f, kLongTile, plain, whole, false, 0, 0},
-                  first = {f, kTile, plain, whole, false, f.s / 2, 0};
+CARNOT_INLINE void tiles_of_row(const span* sp, int64_t count, int64_t end, form f, bool whole,
+                                edge_fn edge) {
+  const tile_form inner = {f, kTile, whole, false, 0, 0},
+                  longer = {f, kLongTile, whole, false, 0, 0},
+                  first = {f, kTile, whole, false, f.s / 2, 0};
   vf32 held[kHeldColumns * kHeldColumns + 1];
   if (whole && f.s <= kHeldColumns) {
     CARNOT_UNROLL
     for (int i = 0; i < f.s * f.s; ++i) {
-      held[i] = v_load(own.weights + i * 16);
+      held[i] = v_load(sp->weights + i * 16);
       V_KEEP(held[i]);
     }
   }
   int64_t q = 0;
-  if (whole && f.s <= kUnrolledColumns && own.pad_w == f.s / 2 && end >= kTile) {
-    tile(&own, 0, V_LANES, first, held);
+  if (whole && f.s <= kUnrolledColumns && sp->pad_w == f.s / 2 && end >= kTile) {
+    tile(sp, 0, V_LANES, first, held);
     q = kTile;
   }
-  for (; q < own.pad_w && q < count; q += kTile)
-    tile(&own, min_i64(q, count - kTile), V_LANES, edge, held);
+  for (; q < sp->pad_w && q < count; q += kTile) edge(sp, min_i64(q, count - kTile), V_LANES);
   if (whole && f.s <= kLongTileColumns && f.stride_w == 1)
-    for (; q + kLongTile <= end; q += kLongTile) tile(&own, q, V_LANES, longer, held);
-  for (; q + kTile <= end; q += kTile) tile(&own, q, V_LANES, inner, held);
+    for (; q + kLongTile <= end; q += kLongTile) tile(sp, q, V_LANES, longer, held);
+  for (; q + kTile <= end; q += kTile) tile(sp, q, V_LANES, inner, held);
   for (; q < count; q += kTile) {
     if (whole)
-      last_tile(&own, min_i64(q, count - kTile), f, held);
+      last_tile(sp, min_i64(q, count - kTile), f, edge, held);
     else
-      tile(&own, min_i64(q, count - kTile), V_LANES, edge, held);
+      edge(sp, min_i64(q, count - kTile), V_LANES);
   }
 }
 
 // The same; what is mostly so is constant.
-CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f) {
+CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f, edge_fn edge) {
   const int64_t last_column = sp->w + sp->pad_w - f.s;
   const int64_t end = last_column < 0 ? 0 : min_i64(count, last_column / f.stride_w + 1);
-  const tile_form edge = {f, kTile, /*plain=*/false, /*whole=*/false, /*checks=*/true, 0, 0};
-  const bool plain = !sp->residual && sp->dst_is_bf16 == f.is_bf16;
   if (sp->left < V_LANES)
-    for (int64_t q = 0; q < count; q += kTile)
-      tile(sp, min_i64(q, count - kTile), sp->left, edge, NULL);
-  else if (plain && sp->rows == f.s)
-    tiles_of_row(sp, count, end, f, /*plain=*/true, /*whole=*/true);
-  else if (plain)
-    tiles_of_row(sp, count, end, f, /*plain=*/true, /*whole=*/false);
+    for (int64_t q = 0; q < count; q += kTile) edge(sp, min_i64(q, count - kTile), sp->left);
+  else if (sp->rows == f.s)
+    tiles_of_row(sp, count, end, f, /*whole=*/true, edge);
   else
-    tiles_of_row(sp, count, end, f, /*plain=*/false, /*whole=*/false);
+    tiles_of_row(sp, count, end, f, /*whole=*/false, edge);
 }
 
 typedef void (*tiles_fn)(const span* sp, int64_t count);
 
-#define TILES(name, ...)                                    \
-  static void tiles_##name(const span* sp, int64_t count) { \
-    tiles_of(sp, count, (form){__VA_ARGS__});               \
+#define TILES(name, ...)                                                                \
+  static __attribute__((noinline)) void edge_##name(const span* restrict sp, int64_t q, \
+                                                    int64_t lanes) {                    \
+    edge_of(sp, q, lanes, (form){__VA_ARGS__});                                         \
+  }                                                                                     \
+  static void tiles_##name(const span* restrict sp, int64_t count) {                    \
+    tiles_of(sp, count, (form){__VA_ARGS__}, edge_##name);                              \
   }
 // Without AVX2 only FP32 has tiles: the others double the time that this file takes to compile.
 #if defined(__AVX2__)
-#define TILES_OF_TYPES(s, stride_w)                      \
-  TILES(s##_##stride_w, s, stride_w, false, false)       \
-  TILES(bf16_##s##_##stride_w, s, stride_w, true, false) \
-  TILES(gated_##s##_##stride_w, s, stride_w, true, true)
+#define TILES_OF_TYPES(s, stride_w)         \
+  TILES(s##_##stride_w, s, stride_w, false) \
+  TILES(bf16_##s##_##stride_w, s, stride_w, true)
 #define TILES_OF(s, stride_w) \
-  { s, stride_w, tiles_##s##_##stride_w, tiles_bf16_##s##_##stride_w, tiles_gated_##s##_##stride_w }
+  { s, stride_w, tiles_##s##_##stride_w, tiles_bf16_##s##_##stride_w }
 #else
-#define TILES_OF_TYPES(s, stride_w) TILES(s##_##stride_w, s, stride_w, false, false)
+#define TILES_OF_TYPES(s, stride_w) TILES(s##_##stride_w, s, stride_w, false)
 #define TILES_OF(s, stride_w) \
-  { s, stride_w, tiles_##s##_##stride_w, NULL, NULL }
+  { s, stride_w, tiles_##s##_##stride_w, NULL }
 #endif
 TILES_OF_TYPES(3, 1)
 TILES_OF_TYPES(3, 2)
@@ -228,10 +236,10 @@ TILES_OF_TYPES(9, 1)
 #undef TILES_OF_TYPES
 #undef TILES
 
-static tiles_fn tiles_for(const carnot_depthwise_f32* c, bool gated) {
+static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
   static const struct {
     int64_t s, stride_w;
-    tiles_fn of_f32, of_bf16, of_gated;
+    tiles_fn of_f32, of_bf16;
   } kTiles[] = {
       TILES_OF(3, 1), TILES_OF(3, 2), TILES_OF(5, 1),
       TILES_OF(5, 2), TILES_OF(7, 1), TILES_OF(9, 1),
@@ -241,7 +249,7 @@ static tiles_fn tiles_for(const carnot_depthwise_f32* c, bool gated) {
     return NULL;  // tiles compute some pixels twice
   for (size_t i = 0; i < sizeof kTiles / sizeof *kTiles; ++i)
     if (kTiles[i].s == c->s && kTiles[i].stride_w == c->stride_w)
-      return !c->src_is_bf16 ? kTiles[i].of_f32 : gated ? kTiles[i].of_gated : kTiles[i].of_bf16;
+      return c->src_is_bf16 ? kTiles[i].of_bf16 : kTiles[i].of_f32;
   return NULL;
 }
 
@@ -259,7 +267,7 @@ static void pixels(const span* sp, int64_t count, bool is_bf16) {
         sum = v_fma(x, v_load(sp->weights + (r * sp->s + s) * 16), sum);
       }
     }
-    store_sum(sp, q, sp->left, sp->gate, sum);
+    store_sum(sp, q, sp->left, sum);
   }
 }
 
@@ -327,6 +335,8 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
 
 void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, int64_t row1) {
   const carnot_kernel_activation activation = c->epilogue.activation;
+  const carnot_kernel_activation gate =
+      c->dst_is_bf16 ? gate_of(activation) : CARNOT_KERNEL_ACTIVATION_NONE;
   const span sp = {
       .src_w = c->src_w,
       .src_row = c->dilation_h * c->src_h,
@@ -340,7 +350,8 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
       .dst_is_bf16 = c->dst_is_bf16,
       .clip = activation == CARNOT_KERNEL_ACTIVATION_RELU ||
               activation == CARNOT_KERNEL_ACTIVATION_CLIP,
-      .gate = c->dst_is_bf16 ? gate_of(activation) : CARNOT_KERNEL_ACTIVATION_NONE,
+      .gate = gate,
+      .plain = !c->epilogue.residual && c->dst_is_bf16 == c->src_is_bf16 && !gate,
       .lo = v_set(activation == CARNOT_KERNEL_ACTIVATION_RELU   ? 0
                   : activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.a
                                                                 : -INFINITY),
@@ -349,7 +360,7 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
   const int64_t block = min_i64(64, max_i64(16, fit & ~INT64_C(15)));
   for (int64_t ch = 0; ch < c->c; ch += block) {
     for (int64_t row = row0; row < row1; ++row) {
-      row_of_block(c, row, ch, min_i64(ch + block, c->c), tiles_for(c, sp.gate), sp);
+      row_of_block(c, row, ch, min_i64(ch + block, c->c), tiles_for(c), sp);
     }
   }
 }
