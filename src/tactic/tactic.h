@@ -109,6 +109,7 @@ typedef struct carnot_operand {
 // The result of prepare. Its memory lives in |arena|.
 struct carnot_prepared {
   carnot_arena* arena;
+  carnot_executor* executor;  // whose threads prepare may use; NULL: the caller alone
   uint32_t constant_count;
   struct {
     const char* packing;  // name and version of the packing format

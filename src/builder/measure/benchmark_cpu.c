@@ -145,11 +145,11 @@ __attribute__((target("clflushopt"))) static void evict_unordered(char* data, si
 
 // Evicts |bytes| bytes at |data| from every cache; without an instruction for that, nothing
 // happens.
-static void evict(const void* data, size_t bytes) {
+static void evict(char* data, size_t bytes) {
 #if defined(__x86_64__)
   // Every processor of that level has CLFLUSHOPT.
   if (carnot_isa_includes(carnot_isa_of_machine(), CARNOT_ISA_AVX512))
-    evict_unordered((char*)(uintptr_t)data, bytes);
+    evict_unordered(data, bytes);
   else
     evict_in_order(data, bytes);
   __builtin_ia32_mfence();
@@ -158,16 +158,36 @@ static void evict(const void* data, size_t bytes) {
 #endif
 }
 
+typedef struct eviction {
+  char* data;
+  size_t bytes;
+} eviction;
+
+enum { kEvictedBytes = 256 << 10 };  // of a part
+
+static void evict_part(void* argument, int64_t part) {
+  const eviction* e = argument;
+  const size_t begin = (size_t)part * kEvictedBytes, rest = e->bytes - begin;
+  evict(e->data + begin, rest < kEvictedBytes ? rest : kEvictedBytes);
+}
+
+static void evict_all(const void* data, size_t bytes, carnot_executor* executor) {
+  eviction e = {(char*)(uintptr_t)data, bytes};
+  carnot_executor_parallel(executor, carnot_ceildiv((int64_t)bytes, kEvictedBytes), evict_part, &e);
+}
+
 // Evicts the candidate's constants, as the other layers of a large network do.
-static void evict_weights(const carnot_candidate* c) {
+static void evict_weights(const carnot_candidate* c, carnot_executor* executor) {
   for (uint32_t i = 0; i < c->prepared.constant_count; i++)
-    evict(c->prepared.constants[i].data, c->prepared.constants[i].bytes);
+    evict_all(c->prepared.constants[i].data, c->prepared.constants[i].bytes, executor);
   for (uint32_t i = 0; i < c->problem.input_count; i++) {
     const carnot_operand_desc* t = &c->problem.inputs[i];
     bool packed = i < 64 && c->prepared.packed_inputs >> i & 1;
     if (carnot_is_known(t) && !packed)
-      evict(t->tensor->data, (size_t)carnot_tensor_count(t->tensor) *
-                                 (size_t)carnot_dtype_bits(t->format.dtype) / 8);
+      evict_all(
+          t->tensor->data,
+          (size_t)carnot_tensor_count(t->tensor) * (size_t)carnot_dtype_bits(t->format.dtype) / 8,
+          executor);
   }
 }
 
@@ -205,7 +225,7 @@ static carnot_status* time_round(const carnot_candidate* c, const bench* b,
   *out_ns = UINT64_MAX;
   for (int done = 0; done < b->readings; done++) {
     uint64_t ns;
-    if (cold_weights) evict_weights(c);
+    if (cold_weights) evict_weights(c, executor);
     CARNOT_TRY(time_runs(c, b, executor, &ns));
     ns /= (uint64_t)b->runs;
     if (ns < *out_ns) *out_ns = ns;

@@ -22,7 +22,7 @@ void carnot_candidate_work(const carnot_candidate* c, double* out_flops, double*
 carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
                                         carnot_candidate* c) {
   if (c->prepared.arena) return NULL;
-  c->prepared = (carnot_prepared){.arena = builder->memory};
+  c->prepared = (carnot_prepared){.arena = builder->memory, .executor = builder->config->executor};
   if (!c->tactic->prepare) return NULL;
   CARNOT_TRY_AT(c->tactic->prepare(&c->problem, &c->prepared), "node %s, tactic %s", node,
                 c->tactic->name);

@@ -322,3 +322,10 @@ carnot_element_type carnot_cpu_element_type(carnot_dtype dtype) {
     default: return CARNOT_ELEMENT_TYPE_COUNT;
   }
 }
+
+void carnot_cpu_prepare_parallel(carnot_executor* executor, int64_t part_count,
+                                 void (*fn)(void* argument, int64_t part), void* argument) {
+  const bool begun = part_count > 1 && executor && carnot_executor_begin(executor);
+  carnot_executor_parallel(begun ? executor : NULL, part_count, fn, argument);
+  if (begun) carnot_executor_end(executor);
+}

@@ -135,6 +135,11 @@ static inline void carnot_work_partition_part(const carnot_work_partition* parti
 // The rows of a part, so that a part has at least about 16K elements.
 int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements);
 
+// carnot_executor_parallel outside of a run, on the threads that prepare may use
+// (carnot_prepared); NULL: on the caller.
+void carnot_cpu_prepare_parallel(carnot_executor* executor, int64_t part_count,
+                                 void (*fn)(void* argument, int64_t part), void* argument);
+
 // Copies |dims| elements from |src| to |dst| with these strides, in elements (strided_copy.c);
 // those of |src| may be 0 or negative.
 void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, int rank,

@@ -2,6 +2,7 @@
 #include "backend/cpu/common/packed_weights.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "kernel/cpu/gemm/pack_half.h"
 #include "kernel/cpu/gemm/pack_split.h"
@@ -49,6 +50,104 @@ void carnot_packed_weights_pack(carnot_weights_type type, carnot_packed_weights_
                           packed);
 }
 
+// ---- on several threads ----
+
+enum { kPanel = 16, kGroup = 4 * kPanel };  // columns; of a group, which is packed at a time
+
+typedef struct packing {
+  carnot_weights_type type;
+  carnot_packed_weights_shape shape;
+  const float* filters;  // of a convolution, [n,depth,taps]; NULL: |matrix|
+  carnot_weights_matrix matrix;
+  char* packed;
+  float* wide;  // a group's columns as float32 for each part; unused where the type is float32
+  int64_t parts;
+  carnot_split_range* ranges;  // of each part
+} packing;
+
+static carnot_packed_weights_shape columns_of(const packing* p, int64_t count) {
+  return (carnot_packed_weights_shape){p->shape.taps, p->shape.depth, count};
+}
+
+static int64_t columns_before(const packing* p, int64_t part) {
+  return carnot_min_i64(p->shape.n, carnot_ceildiv(p->shape.n, kGroup) * part / p->parts * kGroup);
+}
+
+static int64_t packed_at(const packing* p, int64_t column) {
+  const size_t bytes = carnot_packed_weights_bytes(p->type, columns_of(p, column));
+  return (int64_t)bytes - (carnot_packed_weights_split(p->type) ? CARNOT_SPLIT_RANGE_BYTES : 0);
+}
+
+static void pack_f32(const packing* p, int64_t column, int64_t count, float* to) {
+  const int64_t taps = p->shape.taps, depth = p->shape.depth;
+  if (p->filters) {
+    carnot_pack_conv_k1n16_f32(count, depth, taps, p->filters + column * depth * taps, to);
+    return;
+  }
+  const carnot_weights_matrix* m = &p->matrix;
+  carnot_pack_k1n16_f32(depth, count, m->data + column * m->column_stride, m->row_stride,
+                        m->column_stride, to);
+  const int64_t all = carnot_packed_k1n16_count(depth, count);
+  for (int64_t i = 0; m->scale != 1 && i < all; i++) to[i] *= m->scale;
+}
+
+static void pack_group(const packing* p, int64_t part, int64_t column, int64_t count) {
+  const int64_t taps = p->shape.taps, depth = p->shape.depth;
+  void* packed = p->packed + packed_at(p, column);
+  float* to = p->type == CARNOT_WEIGHTS_F32 ? packed : p->wide + part * taps * depth * kGroup;
+  pack_f32(p, column, count, to);
+  if (carnot_packed_weights_split(p->type))
+    p->ranges[part] = carnot_split_range_of_both(
+        p->ranges[part], carnot_pack_split_panels(taps, depth, count, to, packed));
+  else if (p->type != CARNOT_WEIGHTS_F32)
+    carnot_packed_weights_pack(p->type, columns_of(p, count), to, packed);
+}
+
+static void pack_part(void* argument, int64_t part) {
+  const packing* p = argument;
+  const int64_t end = columns_before(p, part + 1);
+  for (int64_t column = columns_before(p, part); column < end; column += kGroup)
+    pack_group(p, part, column, carnot_min_i64(kGroup, end - column));
+}
+
+static carnot_status* pack_on_threads(packing* p, carnot_executor* executor) {
+  const carnot_packed_weights_shape s = p->shape;
+  p->parts = carnot_max_i64(
+      1, carnot_min_i64(carnot_executor_thread_count(executor), carnot_ceildiv(s.n, kGroup)));
+  const int64_t wide = p->type == CARNOT_WEIGHTS_F32 ? 0 : p->parts * s.taps * s.depth * kGroup;
+  p->wide = malloc((size_t)wide * sizeof(float) + 1);
+  p->ranges = malloc((size_t)p->parts * sizeof(*p->ranges));
+  const bool has_memory = p->wide && p->ranges;
+  if (has_memory) {
+    for (int64_t i = 0; i < p->parts; i++) p->ranges[i] = (carnot_split_range){INFINITY, 0, 1};
+    carnot_cpu_prepare_parallel(executor, p->parts, pack_part, p);
+    for (int64_t i = 1; i < p->parts; i++)
+      p->ranges[0] = carnot_split_range_of_both(p->ranges[0], p->ranges[i]);
+    if (carnot_packed_weights_split(p->type))
+      carnot_pack_split_range(s.taps, s.depth, s.n, p->ranges[0], p->packed);
+  }
+  free(p->wide);
+  free(p->ranges);
+  CARNOT_CHECK(has_memory, OUT_OF_MEMORY, "no memory to pack weights of %lld x %lld x %lld",
+               (long long)s.taps, (long long)s.depth, (long long)s.n);
+  return NULL;
+}
+
+carnot_status* carnot_packed_weights_pack_matrix(carnot_executor* executor,
+                                                 carnot_weights_type type,
+                                                 carnot_packed_weights_shape shape,
+                                                 carnot_weights_matrix matrix, void* packed) {
+  packing p = {.type = type, .shape = shape, .matrix = matrix, .packed = packed};
+  return pack_on_threads(&p, executor);
+}
+
+carnot_status* carnot_packed_weights_pack_conv(carnot_executor* executor, carnot_weights_type type,
+                                               carnot_packed_weights_shape shape,
+                                               const float* weights, void* packed) {
+  packing p = {.type = type, .shape = shape, .filters = weights, .packed = packed};
+  return pack_on_threads(&p, executor);
+}
+
 static bool exact_in_f16(const float* x, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     float back = carnot_half_to_float(carnot_half_from_float(x[i]));
@@ -88,13 +187,6 @@ static bool beyond_parts(const float* x, int64_t count, float* out_found) {
     }
   }
   return false;
-}
-
-void carnot_packed_weights_pack_conv(carnot_weights_type type, carnot_packed_weights_shape shape,
-                                     const float* weights, float* wide, void* packed) {
-  const bool wider = type != CARNOT_WEIGHTS_F32;
-  carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps, weights, wider ? wide : packed);
-  if (wider) carnot_packed_weights_pack(type, shape, wide, packed);
 }
 
 const char* carnot_packed_weights_reject(const carnot_problem* problem,

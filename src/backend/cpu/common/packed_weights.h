@@ -36,10 +36,23 @@ size_t carnot_packed_weights_bytes(carnot_weights_type type, carnot_packed_weigh
 void carnot_packed_weights_pack(carnot_weights_type type, carnot_packed_weights_shape shape,
                                 const float* k1n16, void* packed);
 
-// Packs the dense |weights| [n,depth,taps] of a convolution. |wide| has room for them packed as
-// float32; it is not used where |type| is.
-void carnot_packed_weights_pack_conv(carnot_weights_type type, carnot_packed_weights_shape shape,
-                                     const float* weights, float* wide, void* packed);
+// A matrix [k,n]: its elements, |scale| times data[k * row_stride + n * column_stride].
+typedef struct carnot_weights_matrix {
+  const float* data;
+  int64_t row_stride, column_stride;
+  float scale;
+} carnot_weights_matrix;
+
+// Packs |matrix|, |shape| of one tap, in any type, on the threads of |executor| (NULL: on the
+// caller). Fails where there is no memory.
+carnot_status* carnot_packed_weights_pack_matrix(carnot_executor* executor,
+                                                 carnot_weights_type type,
+                                                 carnot_packed_weights_shape shape,
+                                                 carnot_weights_matrix matrix, void* packed);
+// The same of the dense |weights| [n,depth,taps] of a convolution.
+carnot_status* carnot_packed_weights_pack_conv(carnot_executor* executor, carnot_weights_type type,
+                                               carnot_packed_weights_shape shape,
+                                               const float* weights, void* packed);
 
 // Why the constant |weights| may not be kept in |type|: values beyond float16, inexact ones where
 // only exact ones may, or numbers that parts do not hold. NULL: they may.

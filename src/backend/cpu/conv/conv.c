@@ -80,19 +80,20 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   const carnot_packed_weights_shape shape = weights_shape(p);
   const int64_t planes = planes_of(p), each = shape.n * shape.depth * shape.taps * planes;
   size_t bytes = carnot_packed_weights_bytes(type, shape);
-  void *packed, *wide;
+  void *packed, *taps;
   CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(type),
                                        bytes * (size_t)(p->group * planes), &packed));
-  const size_t wide_bytes = carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape);
-  CARNOT_TRY(carnot_calloc(2, wide_bytes, "weights before packing", &wide));
+  CARNOT_TRY(carnot_calloc(planes == 1 ? 1 : (size_t)(shape.n * shape.depth * shape.taps),
+                           sizeof(float), "weights of a plane", &taps));
   const float* weights = w->tensor->data;
-  for (int64_t i = 0; i < p->group * planes; i++) {
-    const float* of_plane = plane_of(shape, weights + i / planes * each, planes, i % planes,
-                                     (float*)wide + wide_bytes / sizeof(float));
-    carnot_packed_weights_pack_conv(type, shape, of_plane, wide, (char*)packed + (size_t)i * bytes);
+  carnot_status* status = NULL;
+  for (int64_t i = 0; i < p->group * planes && !status; i++) {
+    const float* of_plane = plane_of(shape, weights + i / planes * each, planes, i % planes, taps);
+    status = carnot_packed_weights_pack_conv(out->executor, type, shape, of_plane,
+                                             (char*)packed + (size_t)i * bytes);
   }
-  free(wide);
-  return NULL;
+  free(taps);
+  return status;
 }
 
 // ---- load and run ----

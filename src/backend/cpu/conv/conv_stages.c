@@ -23,7 +23,7 @@ carnot_status* carnot_conv_stages_prepare(carnot_conv_stage* const* stages, int 
   void* biases;
   for (int i = 0; i < count; i++) {
     const carnot_conv_stage* stage = stages[i];
-    carnot_prepared one = {.arena = out->arena};
+    carnot_prepared one = {.arena = out->arena, .executor = out->executor};
     CARNOT_TRY(stage->problem.tactic->prepare(&stage->problem, &one));
     params[i] = *(const carnot_conv_params*)one.params;
     use_step_inputs(stage, &params[i].epilogue_plan);

@@ -164,18 +164,20 @@ static void gather_taps(const carnot_transposed_params* p, const float* weights,
       }
 }
 
-// Packs the weights of all phases and groups. |taps| and |wide| have room for those of one.
-static void pack_phases(const carnot_transposed_params* p, const float* weights, float* taps,
-                        float* wide, char* packed) {
+// Packs the weights of all phases and groups. |taps| has room for those of one.
+static carnot_status* pack_phases(const carnot_transposed_params* p, const float* weights,
+                                  float* taps, carnot_executor* executor, char* packed) {
   const carnot_weights_type type = (carnot_weights_type)p->weights;
   for (int64_t at = 0; at < carnot_transposed_phase_count(p); at++)
     for (int64_t g = 0; g < p->group; g++) {
       carnot_transposed_phase axes[CARNOT_TRANSPOSED_AXES];
       carnot_transposed_phases_of(p, at, axes);
       gather_taps(p, weights, g, axes, taps);
-      carnot_packed_weights_pack_conv(type, carnot_transposed_weights(p, axes), taps, wide,
-                                      packed + carnot_transposed_offset(p, g, at));
+      CARNOT_TRY(carnot_packed_weights_pack_conv(executor, type, carnot_transposed_weights(p, axes),
+                                                 taps,
+                                                 packed + carnot_transposed_offset(p, g, at)));
     }
+  return NULL;
 }
 
 static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -196,13 +198,13 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
       : type == CARNOT_WEIGHTS_BF16_TILES ? "phases k2n16d32 bf16"
                                           : "phases k32n16 bf16x3",
       carnot_transposed_offset(p, 0, carnot_transposed_phase_count(p)), &packed));
-  // One phase has all weights at most; packed, its outputs are filled up to a panel.
+  // One phase has all weights at most.
   const carnot_tensor* weights = problem->inputs[node->inputs[1]].tensor;
-  const size_t count = (size_t)carnot_tensor_count(weights);
-  const size_t room = count / (size_t)p->filters * (carnot_align_up((size_t)p->filters, 16) + 16);
-  CARNOT_TRY(carnot_calloc(count + room, sizeof(float), "weights before packing", &scratch));
-  pack_phases(p, weights->data, scratch, (float*)scratch + count, packed);
+  CARNOT_TRY(carnot_calloc((size_t)carnot_tensor_count(weights), sizeof(float),
+                           "weights before packing", &scratch));
+  carnot_status* status = pack_phases(p, weights->data, scratch, out->executor, packed);
   free(scratch);
+  CARNOT_TRY(status);
   if (p->has_bias)
     memcpy(bias, problem->inputs[node->inputs[2]].tensor->data, (size_t)p->filters * sizeof(float));
   out->params = p;

@@ -43,6 +43,18 @@ static size_t packed_bytes(const carnot_conv_params* p, int64_t side) {
   return (size_t)carnot_packed_winograd_count(side, p->channels, p->filters) * sizeof(float);
 }
 
+typedef struct filters_packing {
+  int64_t side, filters, channels;
+  const float* weights;
+  float* packed;
+} filters_packing;
+
+static void pack_panel(void* argument, int64_t panel) {
+  const filters_packing* p = argument;
+  carnot_pack_winograd_f32(p->side, p->filters, p->channels, p->weights, panel, panel + 1,
+                           p->packed);
+}
+
 static carnot_status* winograd_prepare(const carnot_problem* problem, carnot_prepared* out) {
   const winograd_config* config = config_of(problem->tactic);
   carnot_conv_params* p;
@@ -51,8 +63,9 @@ static carnot_status* winograd_prepare(const carnot_problem* problem, carnot_pre
   p->weights = CARNOT_WEIGHTS_F32;
   CARNOT_TRY(
       carnot_conv_alloc_weights(out, config->packing, packed_bytes(p, config->side), &packed));
-  carnot_pack_winograd_f32(config->side, p->filters, p->channels,
-                           carnot_conv_weights(problem)->tensor->data, packed);
+  filters_packing filters = {config->side, p->filters, p->channels,
+                             carnot_conv_weights(problem)->tensor->data, packed};
+  carnot_cpu_prepare_parallel(out->executor, carnot_ceildiv(p->filters, 16), pack_panel, &filters);
   return NULL;
 }
 

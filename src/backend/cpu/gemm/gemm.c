@@ -99,26 +99,6 @@ static carnot_packed_weights_shape weights_shape(const carnot_cpu_gemm_params* p
   return (carnot_packed_weights_shape){1, p->k, p->n};
 }
 
-static void pack_wide(const carnot_cpu_gemm_params* p, const float* b, float* packed) {
-  carnot_pack_k1n16_f32(p->k, p->n, b, p->trans_b ? 1 : p->n, p->trans_b ? p->k : 1, packed);
-  int64_t count = carnot_packed_k1n16_count(p->k, p->n);
-  for (int64_t i = 0; i < count && p->alpha != 1; i++) packed[i] *= p->alpha;
-}
-
-static carnot_status* pack_weights(const carnot_cpu_gemm_params* p, const float* b, void* packed) {
-  if (p->weights == CARNOT_WEIGHTS_F32) {
-    pack_wide(p, b, packed);
-    return NULL;
-  }
-  void* wide;
-  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(p->k, p->n), sizeof(float),
-                           "weights before packing", &wide));
-  pack_wide(p, b, wide);
-  carnot_packed_weights_pack((carnot_weights_type)p->weights, weights_shape(p), wide, packed);
-  free(wide);
-  return NULL;
-}
-
 carnot_status* carnot_cpu_gemm_prepare_params(const carnot_problem* problem, carnot_prepared* out,
                                               carnot_cpu_gemm_params** out_params) {
   const carnot_operand_desc* b = &problem->inputs[problem->region->nodes[0].inputs[1]];
@@ -153,8 +133,10 @@ carnot_status* carnot_cpu_gemm_prepare(const carnot_problem* problem, carnot_pre
   size_t bytes = carnot_packed_weights_bytes(type, weights_shape(p));
   CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
   packed = (void*)carnot_align_up((uintptr_t)packed, 64);
+  const float* b = problem->inputs[problem->region->nodes[0].inputs[1]].tensor->data;
+  const carnot_weights_matrix matrix = {b, p->trans_b ? 1 : p->n, p->trans_b ? p->k : 1, p->alpha};
   CARNOT_TRY(
-      pack_weights(p, problem->inputs[problem->region->nodes[0].inputs[1]].tensor->data, packed));
+      carnot_packed_weights_pack_matrix(out->executor, type, weights_shape(p), matrix, packed));
   out->constants[0].packing = carnot_packed_weights_packing(type);
   out->constants[0].data = packed;
   out->constants[0].bytes = bytes;

@@ -100,17 +100,8 @@ static carnot_status* add_constant(carnot_prepared* out, int at, const char* pac
 // The transpose of |rows| [n, depth].
 static carnot_status* pack(carnot_weights_type type, carnot_packed_weights_shape shape,
                            const float* rows, void* packed) {
-  if (type == CARNOT_WEIGHTS_F32) {
-    carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, packed);
-    return NULL;
-  }
-  void* wide;
-  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_WEIGHTS_F32, shape),
-                           "weights before packing", &wide));
-  carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, wide);
-  carnot_packed_weights_pack(type, shape, wide, packed);
-  free(wide);
-  return NULL;
+  const carnot_weights_matrix matrix = {rows, 1, shape.depth, 1};
+  return carnot_packed_weights_pack_matrix(NULL, type, shape, matrix, packed);
 }
 
 static carnot_status* pack_r(const carnot_cpu_recurrent_params* p, const float* r, char* packed) {

@@ -68,8 +68,8 @@ static inline int64_t carnot_conv2d_winograd_f32_workspace(int64_t side, int64_t
 // Floats of the transformed filters: for each point matrices of up to CARNOT_WINOGRAD_DEPTH
 // channels by K in k1n16 f32 (pack_f32.h).
 int64_t carnot_packed_winograd_count(int64_t side, int64_t c, int64_t k);
-// From |weights| [K,C,3,3]. Portable C.
+// From |weights| [K,C,3,3], the panels of 16 filters [panel0, panel1). Portable C.
 void carnot_pack_winograd_f32(int64_t side, int64_t k, int64_t c, const float* weights,
-                              float* packed);
+                              int64_t panel0, int64_t panel1, float* packed);
 
 #endif

@@ -96,7 +96,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p, i
   float* workspace = buffer(carnot_conv2d_winograd_f32_workspace(side, p->c), 0);
   float *bias = buffer(p->k, 33), *residual = buffer(pixels * ld, 34);
   float *dst = buffer(pixels * ld - 3, 0), *again = buffer(pixels * ld - 3, 0);
-  carnot_pack_winograd_f32(side, p->k, p->c, weights, packed);
+  carnot_pack_winograd_f32(side, p->k, p->c, weights, 0, (p->k + 15) / 16, packed);
   carnot_conv2d_winograd_f32 d = {.conv = {.n = p->n,
                                            .h = p->h,
                                            .w = p->w,

@@ -42,9 +42,9 @@ static void pack_row(int64_t side, int64_t c, int64_t width, const float* weight
 }
 
 void carnot_pack_winograd_f32(int64_t side, int64_t k, int64_t c, const float* weights,
-                              float* packed) {
+                              int64_t panel0, int64_t panel1, float* packed) {
   const int64_t point_count = carnot_packed_k1n16_count(c, k);
-  for (int64_t panel = 0; panel * kPanel < k; panel++) {
+  for (int64_t panel = panel0; panel < panel1; panel++) {
     const int64_t width = k - panel * kPanel < kPanel ? k - panel * kPanel : kPanel;
     for (int64_t i = 0; i < c; i++) {
       const int64_t c0 = i - i % CARNOT_WINOGRAD_DEPTH;

@@ -100,8 +100,8 @@ static void pack_slice(int64_t count, const float* rows, uint16_t* packed, magni
   }
 }
 
-void carnot_pack_k32n16_bf16x3(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
-                               void* packed) {
+carnot_split_range carnot_pack_split_panels(int64_t taps, int64_t depth, int64_t n,
+                                            const float* k1n16, void* packed) {
   const int64_t panels = (n + kPanel - 1) / kPanel;
   magnitudes found = {INT32_MAX, 0, 0};
   uint16_t* to = packed;
@@ -116,9 +116,25 @@ void carnot_pack_k32n16_bf16x3(int64_t taps, int64_t depth, int64_t n, const flo
   // Zeros that fill up slices and the last panel.
   const int64_t filled =
       panels * kPanel * taps * ((depth + kSlice - 1) / kSlice * kSlice) - taps * depth * n;
-  carnot_split_range range = {number_of(found.least), number_of(found.greatest),
+  return (carnot_split_range){number_of(found.least), number_of(found.greatest),
                               found.zeros == filled};
+}
+
+carnot_split_range carnot_split_range_of_both(carnot_split_range a, carnot_split_range b) {
+  return (carnot_split_range){fminf(a.least, b.least), fmaxf(a.greatest, b.greatest),
+                              a.none_is_zero & b.none_is_zero};
+}
+
+void carnot_pack_split_range(int64_t taps, int64_t depth, int64_t n, carnot_split_range range,
+                             void* packed) {
+  char* to = (char*)packed + carnot_packed_split_bytes(taps, depth, n) - CARNOT_SPLIT_RANGE_BYTES;
   if (isinf(range.least)) range.least = 1;
   memset(to, 0, CARNOT_SPLIT_RANGE_BYTES);
   memcpy(to, &range, sizeof range);
+}
+
+void carnot_pack_k32n16_bf16x3(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
+                               void* packed) {
+  const carnot_split_range range = carnot_pack_split_panels(taps, depth, n, k1n16, packed);
+  carnot_pack_split_range(taps, depth, n, range, packed);
 }

@@ -46,4 +46,13 @@ static inline carnot_split_range carnot_packed_split_range(int64_t taps, int64_t
 void carnot_pack_k32n16_bf16x3(int64_t taps, int64_t depth, int64_t n, const float* k1n16,
                                void* packed);
 
+// The same in parts, for several threads: columns from a multiple of 16 on, to where they are in
+// |packed|. Their range, of which that of all columns is made and stored in the end; its least is
+// infinity where all are zero.
+carnot_split_range carnot_pack_split_panels(int64_t taps, int64_t depth, int64_t n,
+                                            const float* k1n16, void* packed);
+carnot_split_range carnot_split_range_of_both(carnot_split_range a, carnot_split_range b);
+void carnot_pack_split_range(int64_t taps, int64_t depth, int64_t n, carnot_split_range range,
+                             void* packed);
+
 #endif
