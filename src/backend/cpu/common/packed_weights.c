@@ -85,8 +85,9 @@ static void pack_f32(const packing* p, int64_t column, int64_t count, float* to)
     return;
   }
   const carnot_weights_matrix* m = &p->matrix;
-  carnot_pack_k1n16_f32(depth, count, m->data + column * m->column_stride, m->row_stride,
-                        m->column_stride, to);
+  carnot_cpu_kernels_for(CARNOT_ISA_SCALAR)
+      ->gemm_pack_f32(depth, count, m->data + column * m->column_stride, m->row_stride,
+                      m->column_stride, to);
   const int64_t all = carnot_packed_k1n16_count(depth, count);
   for (int64_t i = 0; m->scale != 1 && i < all; i++) to[i] *= m->scale;
 }

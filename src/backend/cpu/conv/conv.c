@@ -80,11 +80,12 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   const carnot_packed_weights_shape shape = weights_shape(p);
   const int64_t planes = planes_of(p), each = shape.n * shape.depth * shape.taps * planes;
   size_t bytes = carnot_packed_weights_bytes(type, shape);
-  void *packed, *taps;
+  void *packed, *taps = NULL;
   CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(type),
                                        bytes * (size_t)(p->group * planes), &packed));
-  CARNOT_TRY(carnot_calloc(planes == 1 ? 1 : (size_t)(shape.n * shape.depth * shape.taps),
-                           sizeof(float), "weights of a plane", &taps));
+  if (planes > 1)
+    CARNOT_TRY(carnot_calloc((size_t)(shape.n * shape.depth * shape.taps), sizeof(float),
+                             "weights of a plane", &taps));
   const float* weights = w->tensor->data;
   carnot_status* status = NULL;
   for (int64_t i = 0; i < p->group * planes && !status; i++) {

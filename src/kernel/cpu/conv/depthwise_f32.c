@@ -46,7 +46,7 @@ CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, vf32 sum) 
 // residuals and gates are long.
 static __attribute__((noinline)) void store_sums(const span* restrict sp, int64_t q, int64_t left,
                                                  int64_t count, const float* restrict sums) {
-  if (sp->gate && !sp->residual) {
+  if (sp->gate && !sp->residual) {  // no test between pixels: their formulas overlap
     for (int64_t i = 0; i < count; ++i)
       v_store_stored(true, sp->dst, (q + i) * sp->ld,
                      v_gate_bf16(sp->gate, v_load(sums + i * V_LANES)), left);
@@ -207,6 +207,7 @@ CARNOT_INLINE void tiles_of(const span* sp, int64_t count, form f, edge_fn edge)
 
 typedef void (*tiles_fn)(const span* sp, int64_t count);
 
+// Stores of results do not change |sp|, so that its fields stay in registers.
 #define TILES(name, ...)                                                                \
   static __attribute__((noinline)) void edge_##name(const span* restrict sp, int64_t q, \
                                                     int64_t lanes) {                    \

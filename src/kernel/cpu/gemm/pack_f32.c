@@ -1,8 +1,6 @@
 // Packing of float32 weights as k1n16.
 #include "kernel/cpu/gemm/pack_f32.h"
 
-#include <string.h>
-
 enum { kPanel = 16 };
 
 static int64_t packed_index(int64_t depth, int64_t k, int64_t n) {
@@ -14,25 +12,10 @@ static int64_t panel_width(int64_t n, int64_t panel) {
   return n - panel * kPanel < kPanel ? n - panel * kPanel : kPanel;
 }
 
-// Panels of dense rows that are packed together: a row of each page is read once for all.
-enum { kTogether = 4 };
-
-static void pack_together(int64_t k, const float* b, int64_t rs, float* packed) {
-  for (int64_t i = 0; i < k; ++i)
-    for (int64_t panel = 0; panel < kTogether; ++panel)
-      memcpy(packed + (panel * k + i) * kPanel, b + i * rs + panel * kPanel,
-             kPanel * sizeof *packed);
-}
-
 // Panel by panel: the 16 columns of a panel are read as streams.
 void carnot_pack_k1n16_f32(int64_t k, int64_t n, const float* b, int64_t rs, int64_t cs,
                            float* packed) {
-  int64_t panel = 0;
-  for (; cs == 1 && (panel + kTogether) * kPanel <= n; panel += kTogether) {
-    pack_together(k, b + panel * kPanel, rs, packed);
-    packed += kTogether * k * kPanel;
-  }
-  for (; panel * kPanel < n; ++panel) {
+  for (int64_t panel = 0; panel * kPanel < n; ++panel) {
     const int64_t width = panel_width(n, panel);
     const float* from = b + panel * kPanel * cs;
     for (int64_t i = 0; i < k; ++i, packed += kPanel) {
