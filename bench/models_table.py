@@ -6,7 +6,8 @@ Usage: models_table.py RECORDS.json
                                                              <!-- bench end -->, under a line with date and machine
 
 Least milliseconds. Ratio: time of the best peer by Carnot's, by least times and by medians. % of limit: the limit of
-Carnot's engine by its time. Error: relative L2 error against float64. Start: Carnot loads an engine, peers make a session.
+Carnot's engine by its time. Error: relative L2 error against float64. Start: Carnot loads an engine, peers make a session;
+first: from there to the first result, and the better peer's time by Carnot's.
 """
 import json
 import math
@@ -51,18 +52,27 @@ def times_of(ran: dict, own: str, rivals: list) -> list:
     return table(heads, rows) + [f"{means}least {least[worst]:.2f} ({worst}).", ""]
 
 
+def start_of(record: dict, key: str) -> float | None:
+    """Milliseconds to the first result: making what runs, and its first run."""
+    record = record or {}
+    return record[key] + record["first_ms"] if key in record and "first_ms" in record else None
+
+
 def others_of(ran: dict, own: str, rivals: list) -> list:
     """Errors, start and memory."""
-    rows, errors = [], []
+    rows, errors, starts = [], [], []
     for model, records in ran.items():
         mine, peers = records[own], [records.get(r) for r in rivals]
         if mine.get("relative_l2") and peers[0] and peers[0].get("relative_l2"):
             errors.append(mine["relative_l2"] / peers[0]["relative_l2"])
+        first = [start_of(mine, "load_ms"), *(start_of(p, "build_ms") for p in peers)]
+        starts.append(min((t for t in first[1:] if t), default=math.nan) / first[0] if first[0] else math.nan)
         rows.append([model, *(cell(r, "relative_l2", ".1e") for r in (mine, *peers)), cell(mine, "build_ms", ".0f"), cell(mine, "load_ms"),
-                     *(cell(p, "build_ms", ".0f") for p in peers), *(cell(r, "peak_mb", ".0f") for r in (mine, *peers))])
+                     *(cell({"first": t}, "first") for t in first), f"{starts[-1]:.1f}", *(cell(r, "peak_mb", ".0f") for r in (mine, *peers))])
     names = [NAMES[r] for r in rivals]
-    heads = ["model", "error: Carnot", *names, "build ms", "load ms", *(f"session ms: {n}" for n in names), "peak MB: Carnot", *names]
-    return table(heads, rows) + [f"Geometric mean of the error by {names[0]}'s: {geometric_mean(errors):.2f}.", ""]
+    heads = ["model", "error: Carnot", *names, "build ms", "load ms", "first ms: Carnot", *names, "ratio", "peak MB: Carnot", *names]
+    means = f"Geometric mean of the error by {names[0]}'s: {geometric_mean(errors):.2f}; of the ratios of first results {geometric_mean(starts):.1f}."
+    return table(heads, rows) + [means, ""]
 
 
 def lines_of(records: list) -> list:

@@ -18,8 +18,7 @@
 
 enum { kHugePage = 2 << 20 };
 
-// Opens a regular file. *out_file is -1 on errors.
-static carnot_status* open_regular(const char* path, int* out_file, size_t* out_size) {
+carnot_status* carnot_open_file(const char* path, int* out_file, size_t* out_size) {
   *out_size = 0;
   *out_file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   CARNOT_CHECK(*out_file >= 0, IO, "cannot open %s: %s", path, strerror(errno));
@@ -49,7 +48,7 @@ carnot_status* carnot_map_file(const char* path, carnot_mapping* out_mapping) {
   *out_mapping = (carnot_mapping){0};
   int file;
   size_t size;
-  CARNOT_TRY(open_regular(path, &file, &size));
+  CARNOT_TRY(carnot_open_file(path, &file, &size));
   carnot_status* status =
       size ? map_pages(path, size, PROT_READ, MAP_PRIVATE, file, out_mapping) : NULL;
   close(file);
@@ -57,6 +56,19 @@ carnot_status* carnot_map_file(const char* path, carnot_mapping* out_mapping) {
 }
 
 // ---- reading into memory ----
+
+carnot_status* carnot_read_range(int file, void* to, size_t at, size_t bytes) {
+  char* end = (char*)to + bytes;
+  for (char* next = to; next < end;) {
+    const size_t from = at + bytes - (size_t)(end - next);
+    ssize_t got = pread(file, next, (size_t)(end - next), (off_t)from);
+    if (got < 0 && errno == EINTR) continue;
+    CARNOT_CHECK(got >= 0, IO, "it cannot be read: %s", strerror(errno));
+    CARNOT_CHECK(got > 0, IO, "it became shorter while it was read, byte %zu is gone", from);
+    next += got;
+  }
+  return NULL;
+}
 
 // One thread copies and faults pages at 3 GB/s, several at that times their number.
 enum { kPartBytes = 8 << 20, kPartsPerThread = 4, kMostThreads = 4 };
@@ -70,23 +82,13 @@ typedef struct reading {
   carnot_status* failure;  // the first
 } reading;
 
-static carnot_status* read_range(const reading* r, size_t at, size_t end) {
-  while (at < end) {
-    ssize_t got = pread(r->file, r->to + at, end - at, (off_t)at);
-    if (got < 0 && errno == EINTR) continue;
-    CARNOT_CHECK(got >= 0, IO, "cannot read %s: %s", r->path, strerror(errno));
-    CARNOT_CHECK(got > 0, IO, "%s became shorter while it was read: %zu of %zu bytes", r->path, at,
-                 r->size);
-    at += (size_t)got;
-  }
-  return NULL;
-}
-
 static void read_part(void* arg, int64_t part) {
   reading* r = arg;
   const size_t at = (size_t)part * kPartBytes, left = r->size - at;
-  carnot_status* status = read_range(r, at, at + (left < kPartBytes ? left : kPartBytes));
+  carnot_status* status =
+      carnot_read_range(r->file, r->to + at, at, left < kPartBytes ? left : kPartBytes);
   if (!status) return;
+  status = carnot_status_annotate(status, "%s", r->path);
   pthread_mutex_lock(&r->mutex);
   if (r->failure)
     carnot_status_free(status);
@@ -116,7 +118,7 @@ carnot_status* carnot_read_file(const char* path, carnot_mapping* out_mapping) {
   *out_mapping = (carnot_mapping){0};
   int file;
   size_t size;
-  CARNOT_TRY(open_regular(path, &file, &size));
+  CARNOT_TRY(carnot_open_file(path, &file, &size));
   carnot_status* status = NULL;
   if (size)
     status =

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "base/file.h"
+#include "base/leased_file.h"
 #include "carnot/runtime.h"
 #include "plan/plan.h"
 
@@ -41,6 +41,7 @@ typedef struct carnot_engine {
   int references;
   carnot_plan* plan;
   carnot_mapping mapping;                         // of the file, or
+  carnot_lease* lease;                            // of the mapping; NULL: it may be written
   void* memory;                                   // the copy that was made, or
   void (*release)(void* user, const void* data);  // how to give back what was lent
   void* release_user;

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/header.h"
 #include "engine/plugins.h"
+#include "engine/read_weights.h"
 
 static carnot_status* check_section(const carnot_section* section, uint64_t size,
                                     const char* name) {
@@ -168,25 +169,29 @@ static carnot_status* conclude(carnot_engine** engine, carnot_status* status) {
   return status;
 }
 
-typedef carnot_status* open_fn(const char* path, carnot_mapping* out_mapping);
-
-static carnot_status* load_file(const char* path, open_fn* open, carnot_engine** out_engine) {
-  CARNOT_TRY(create(out_engine));
-  carnot_engine* engine = *out_engine;
-  carnot_status* status = open(path, &engine->mapping);
-  if (!status)
-    status = carnot_status_annotate(read_engine(engine, engine->mapping.data, engine->mapping.size),
-                                    "%s", path);
-  return conclude(out_engine, status);
+static carnot_status* read_mapping(carnot_engine* engine, const char* path) {
+  return carnot_status_annotate(read_engine(engine, engine->mapping.data, engine->mapping.size),
+                                "%s", path);
 }
 
 carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_engine) {
-  return load_file(path, carnot_read_file, out_engine);
+  CARNOT_TRY(create(out_engine));
+  carnot_engine* engine = *out_engine;
+  carnot_status* status = carnot_lease_file(path, &engine->mapping, &engine->lease);
+  if (!status) status = read_mapping(engine, path);
+  if (!status && engine->lease) status = carnot_engine_want_weights(engine);
+  return conclude(out_engine, status);
 }
 
 carnot_status* carnot_engine_map_file(const char* path, carnot_engine** out_engine) {
-  return load_file(path, carnot_map_file, out_engine);
+  CARNOT_TRY(create(out_engine));
+  carnot_engine* engine = *out_engine;
+  carnot_status* status = carnot_map_file(path, &engine->mapping);
+  if (!status) status = read_mapping(engine, path);
+  return conclude(out_engine, status);
 }
+
+void carnot_engine_settle(carnot_engine* engine) { carnot_lease_settle(engine->lease); }
 
 carnot_status* carnot_engine_load_memory(const void* data, size_t size,
                                          void (*release)(void* user, const void* data), void* user,
@@ -256,6 +261,7 @@ void carnot_engine_release(carnot_engine* engine) {
   if (left) return;
   free_weights(engine->weights);
   carnot_plan_destroy(engine->plan);
+  carnot_lease_end(engine->lease);
   carnot_unmap(&engine->mapping);
   free(engine->memory);
   if (engine->release) engine->release(engine->release_user, engine->lent);

@@ -307,6 +307,7 @@ carnot_status* carnot_context_run_now(carnot_context* context) {
   if (!status && context->profiler.timeline) note_run(context, start);
   if (has_executor) carnot_executor_set_spans(context->executor, NULL);
   if (has_executor) carnot_executor_end(context->executor);
+  carnot_lease_copy(context->engine->lease);  // the first result does not wait for it
   return status;
 }
 

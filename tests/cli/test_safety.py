@@ -121,9 +121,10 @@ def test_lost_output_is_an_error(plan: pathlib.Path, arguments: list[str]) -> No
 # ---- engines that change while they run ----
 
 
-def test_an_engine_that_is_overwritten_keeps_running(tmp_path: pathlib.Path) -> None:
-    """A loaded engine is a copy: writing over its file neither ends the process nor changes results."""
-    model = matmul_chain(tmp_path / "m.onnx", 4, 256)
+@pytest.mark.parametrize("width", [256, 1024])
+def test_an_engine_that_is_overwritten_keeps_running(tmp_path: pathlib.Path, width: int) -> None:
+    """Writing over the file of a loaded engine does not end the process: a small file was read, a large one is leased."""
+    model = matmul_chain(tmp_path / "m.onnx", 4, width)
     plan = tmp_path / "live.plan"
     passes("build", model, "--output", plan)
     process = subprocess.Popen([CARNOT, "bench", plan, "--duration=2"], stdout=subprocess.PIPE, text=True)

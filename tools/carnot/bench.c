@@ -44,6 +44,7 @@ static carnot_status* measure(bench* b, cli_session* session, double seconds,
   double start = cli_now_ms();
   CLI_TRY(cli_session_run_first(session, NULL));
   b->first_ms = cli_now_ms() - start;
+  carnot_engine_settle(session->loaded.engine);
   double warm = cli_now_ms() + 200;
   while (cli_now_ms() < warm) CLI_TRY(carnot_context_run(b->context));
   double end = cli_now_ms() + seconds * 1e3;

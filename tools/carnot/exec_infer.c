@@ -31,6 +31,7 @@ static void warn(const char* message) { exec_log('W', "%s", message); }
 static carnot_status* warm_up(stream* s) {
   double until = cli_now_ms() + (double)s->options->warm_up_ms;
   CLI_TRY(cli_session_run_first(&s->session, warn));
+  carnot_engine_settle(s->session.loaded.engine);
   while (cli_now_ms() < until) CLI_TRY(carnot_context_run(s->session.context));
   return NULL;
 }
