@@ -21,6 +21,7 @@
 enum {
   kBlock = 2 << 20,      // a huge page
   kLeastBytes = kBlock,  // smaller files are read: a thread costs as much
+  kSmallRest = 8,        // a part of the file
   kNiceness = 10,        // of the thread that copies: a tenth of a processor that others want
   kSignal = SIGURG,      // sent to the keeper alone, which blocks it and waits for it
 };
@@ -39,7 +40,7 @@ struct carnot_lease {
   pid_t owner;            // a child made by fork has no keeper
   pthread_t keeper;
   unsigned char* wanted;  // by block: what to copy once |is_due|
-  atomic_bool is_due, stop, stop_copier;
+  atomic_bool is_due, stop, stop_copier, is_whole;
   pthread_mutex_t mutex;  // guards what follows
   pthread_cond_t changed;
   lease_state state;
@@ -127,6 +128,12 @@ static void copy_wanted(const carnot_lease* lease, const unsigned char* wanted,
   }
 }
 
+static size_t count_left(const carnot_lease* lease) {
+  size_t left = 0;
+  for (size_t i = 0; i < blocks_of(lease->size); i++) left += !lease->copied[i];
+  return left;
+}
+
 // ---- the keeper ----
 
 static bool take_lease(const carnot_lease* lease) {
@@ -155,12 +162,18 @@ static void settle(carnot_lease* lease) {
   pthread_mutex_unlock(&lease->mutex);
 }
 
-// Copies what is wanted where others leave processors idle.
+// Copies what is wanted where others leave processors idle, and a small rest with it: then neither
+// the lease nor the keeper is needed.
 static void* copy_meanwhile(void* arg) {
   carnot_lease* lease = arg;
   setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), kNiceness);
   copy_wanted(lease, lease->wanted, &lease->stop_copier);
+  if (count_left(lease) <= blocks_of(lease->size) / kSmallRest)
+    copy_wanted(lease, NULL, &lease->stop_copier);
   settle(lease);
+  if (count_left(lease)) return NULL;
+  atomic_store(&lease->is_whole, true);
+  pthread_kill(lease->keeper, kSignal);
   return NULL;
 }
 
@@ -175,7 +188,7 @@ static void* keep(void* arg) {
   sigaddset(&signals, SIGIO);  // what the kernel sends where it has no memory for the other
   bool is_being_broken = false, has_tried = false, has_copier = false;
   pthread_t copier;
-  while (!is_being_broken && !atomic_load(&lease->stop)) {
+  while (!is_being_broken && !atomic_load(&lease->stop) && !atomic_load(&lease->is_whole)) {
     sigtimedwait(&signals, NULL, &kCheck);
     is_being_broken = fcntl(lease->file, F_GETLEASE) != F_RDLCK;
     if (has_tried || is_being_broken || !atomic_load(&lease->is_due)) continue;
@@ -187,6 +200,8 @@ static void* keep(void* arg) {
   if (has_copier) pthread_join(copier, NULL);
   if (is_being_broken) copy_wanted(lease, NULL, &lease->stop);  // the writer waits
   fcntl(lease->file, F_SETLEASE, F_UNLCK);
+  close(lease->file);
+  lease->file = -1;
   settle(lease);
   return NULL;
 }
@@ -225,7 +240,7 @@ static carnot_lease* make_lease(int file, size_t size) {
 }
 
 static void free_lease(carnot_lease* lease) {
-  close(lease->file);
+  if (lease->file >= 0) close(lease->file);
   free(lease->copied);
   free(lease);
 }

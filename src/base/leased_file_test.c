@@ -18,7 +18,7 @@
 
 #include "base/leased_file.h"
 
-enum { BLOCK = 2 << 20, SIZE = 5 * BLOCK + 12345 };
+enum { BLOCK = 2 << 20, BLOCKS = 10, SIZE = (BLOCKS - 1) * BLOCK + 12345 };
 
 static char path[] = "/tmp/carnot_lease_test_XXXXXX";
 
@@ -85,8 +85,19 @@ static void what_is_wanted_is_copied(void** state) {
   carnot_lease_want(lease, BLOCK, BLOCK);              // nothing
   assert_int_equal(count_mappings(), 1);
   carnot_lease_settle(lease);
-  assert_int_equal(count_mappings(), 3);  // blocks 0, 2, 4
+  assert_int_equal(count_mappings(), 3);  // block 0, block 2, and from 4 on
   carnot_lease_settle(lease);
+  unload(lease, &mapping);
+}
+
+static void a_small_rest_is_copied_too(void** state) {
+  (void)state;
+  carnot_mapping mapping;
+  carnot_lease* lease = load(&mapping);
+  carnot_lease_want(lease, 0, SIZE - BLOCK);
+  carnot_lease_settle(lease);
+  assert_int_equal(count_mappings(), 0);
+  write_file(path, 10, 0xff);
   unload(lease, &mapping);
 }
 
@@ -215,6 +226,7 @@ int main(void) {
   close(made);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_wanted_is_copied),
+      cmocka_unit_test(a_small_rest_is_copied_too),
       cmocka_unit_test(readers_see_the_same_bytes),
       cmocka_unit_test(writers_wait),
       cmocka_unit_test(a_file_may_be_cut_or_replaced),
