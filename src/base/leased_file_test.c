@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,6 +187,26 @@ static void what_is_written_is_read_at_once(void** state) {
   unload(lease, &mapping);
 }
 
+// Only its owner, or who has CAP_LEASE, is granted a lease of a file.
+static void files_of_others_are_read_at_once(void** state) {
+  (void)state;
+  if (geteuid() != 0) {
+    print_message("only root can become another user\n");
+    skip();
+  }
+  write_file(path, SIZE, 0);
+  assert_int_equal(chmod(path, 0644), 0);
+  assert_int_equal(seteuid(65534), 0);
+  carnot_mapping mapping;
+  carnot_lease* lease;
+  carnot_status* status = carnot_lease_file(path, &mapping, &lease);
+  assert_int_equal(seteuid(0), 0);
+  assert_null(status);
+  assert_null(lease);
+  assert_int_equal(truncate(path, 0), 0);
+  unload(lease, &mapping);
+}
+
 static void a_child_may_end_it(void** state) {
   (void)state;
   carnot_mapping mapping;
@@ -231,6 +252,7 @@ int main(void) {
       cmocka_unit_test(writers_wait),
       cmocka_unit_test(a_file_may_be_cut_or_replaced),
       cmocka_unit_test(what_is_written_is_read_at_once),
+      cmocka_unit_test(files_of_others_are_read_at_once),
       cmocka_unit_test(a_child_may_end_it),
       cmocka_unit_test(what_is_no_file_is_named),
   };
