@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/pages.h"
 
 enum { kAlignment = 16 };
 
@@ -64,10 +65,10 @@ void carnot_arena_reset(carnot_arena* arena) {
 // Weights of a large network cost a page fault every 4 KB otherwise.
 static void want_huge_pages(void* memory, size_t bytes) {
 #ifdef MADV_HUGEPAGE
-  enum { kHugePage = 2 << 20 };
-  const size_t before = -(uintptr_t)memory % kHugePage;
-  if (bytes < before + kHugePage) return;
-  madvise((char*)memory + before, (bytes - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
+  const size_t before = -(uintptr_t)memory % CARNOT_HUGE_PAGE;
+  if (bytes < before + CARNOT_HUGE_PAGE) return;
+  madvise((char*)memory + before, (bytes - before) / CARNOT_HUGE_PAGE * CARNOT_HUGE_PAGE,
+          MADV_HUGEPAGE);
 #endif
 }
 

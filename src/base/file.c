@@ -14,9 +14,8 @@
 
 #include "base/checked.h"
 #include "base/executor.h"
+#include "base/pages.h"
 #include "base/processors.h"
-
-enum { kHugePage = 2 << 20 };
 
 carnot_status* carnot_open_file(const char* path, int* out_file, size_t* out_size) {
   *out_size = 0;
@@ -125,7 +124,7 @@ carnot_status* carnot_read_file(const char* path, carnot_mapping* out_mapping) {
         map_pages(path, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, out_mapping);
   if (!status) {
     // Huge pages: fewer page faults while reading, fewer TLB misses while running.
-    if (size >= kHugePage) madvise((void*)out_mapping->data, size, MADV_HUGEPAGE);
+    if (size >= CARNOT_HUGE_PAGE) madvise((void*)out_mapping->data, size, MADV_HUGEPAGE);
     status = read_all(file, path, out_mapping);
   }
   if (!status && size) mprotect((void*)out_mapping->data, size, PROT_READ);

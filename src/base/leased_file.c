@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,8 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/arena.h"
-#include "base/checked.h"
+#include "base/pages.h"
 
 enum {
   kBlock = 2 << 20,      // a huge page
@@ -70,21 +70,6 @@ static size_t blocks_of(size_t bytes) { return (bytes + kBlock - 1) / kBlock; }
 
 // ---- copying ----
 
-static size_t whole_pages(size_t bytes) {
-  return carnot_align_up(bytes, (size_t)sysconf(_SC_PAGESIZE));
-}
-
-// New memory of |bytes| whose address is a multiple of a block; NULL: none.
-static char* map_blocks(size_t bytes, int protection, int flags) {
-  char* room = mmap(NULL, bytes + kBlock, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  if (room == MAP_FAILED) return NULL;
-  char* at = (char*)carnot_align_up((uintptr_t)room, kBlock);
-  if (at > room) munmap(room, (size_t)(at - room));
-  const size_t behind = (size_t)(room + kBlock - at);
-  if (behind) munmap(at + bytes, behind);
-  return at;
-}
-
 // Bytes [at, at + bytes) of the file into |fresh|, which then takes the mapping's address: readers
 // see the same bytes before and after, as the kernel changes the page tables under its lock.
 static bool move_piece(const carnot_lease* lease, size_t at, size_t bytes, char* fresh) {
@@ -103,8 +88,8 @@ static bool move_piece(const carnot_lease* lease, size_t at, size_t bytes, char*
 static bool copy_blocks(const carnot_lease* lease, size_t begin, size_t end,
                         const atomic_bool* stop) {
   const size_t at = begin * kBlock;
-  const size_t bytes = whole_pages(min_size(end * kBlock, lease->size) - at);
-  char* fresh = map_blocks(bytes, PROT_READ | PROT_WRITE, 0);
+  const size_t bytes = carnot_whole_pages(min_size(end * kBlock, lease->size) - at);
+  char* fresh = carnot_map_aligned(bytes, PROT_READ | PROT_WRITE, 0);
   if (!fresh) return false;
   madvise(fresh, bytes, MADV_HUGEPAGE);
   size_t done = 0;
@@ -246,7 +231,7 @@ static void free_lease(carnot_lease* lease) {
 }
 
 static bool map_file(carnot_lease* lease) {
-  lease->base = map_blocks(whole_pages(lease->size), PROT_NONE, MAP_NORESERVE);
+  lease->base = carnot_map_aligned(carnot_whole_pages(lease->size), PROT_NONE, MAP_NORESERVE);
   return lease->base && mmap(lease->base, lease->size, PROT_READ, MAP_PRIVATE | MAP_FIXED,
                              lease->file, 0) == lease->base;
 }
@@ -272,7 +257,7 @@ carnot_status* carnot_lease_file(const char* path, carnot_mapping* out_mapping,
   carnot_lease* lease = size >= kLeastBytes && is_local(file) ? make_lease(file, size) : NULL;
   if (!lease) close(file);
   if (lease && !(map_file(lease) && is_granted(lease))) {
-    if (lease->base) munmap(lease->base, whole_pages(size));
+    if (lease->base) munmap(lease->base, carnot_whole_pages(size));
     free_lease(lease);
     lease = NULL;
   }

@@ -7,11 +7,11 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/pages.h"
 
 enum { kAlignment = 64 };
 enum { kSmallSlabs = 24 };  // before the first of a huge page
-// A huge page of most processors: 512 pages that come with one fault.
-static const size_t kSmallSlab = (size_t)1 << 20, kHugePage = (size_t)2 << 20, kPage = 4096;
+static const size_t kSmallSlab = (size_t)1 << 20, kPage = 4096;
 
 void carnot_source_memory_deinit(carnot_source_memory* memory) {
   for (size_t i = 0; i < memory->slab_count; i++) {
@@ -64,16 +64,14 @@ static void note_read(carnot_source_memory* memory, size_t bytes) {
 
 // ---- copies ----
 
-// |size| bytes of huge pages where the system has them.
-static void* map_huge(size_t size) {
-  char* all =
-      mmap(NULL, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (all == MAP_FAILED) return MAP_FAILED;
-  char* data = (char*)carnot_align_up((uintptr_t)all, kHugePage);
-  const size_t before = (size_t)(data - all), after = kHugePage - before;
-  if (before) munmap(all, before);
-  if (after) munmap(data + size, after);
-  madvise(data, size, MADV_HUGEPAGE);
+// Pages for |size| bytes, huge ones where that is asked for and the system has them; NULL: none.
+static void* map_slab(size_t size, bool is_huge) {
+  if (!is_huge) {
+    void* data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? NULL : data;
+  }
+  void* data = carnot_map_aligned(size, PROT_READ | PROT_WRITE, 0);
+  if (data) madvise(data, size, MADV_HUGEPAGE);
   return data;
 }
 
@@ -84,12 +82,10 @@ static carnot_status* add_slab(carnot_source_memory* memory, size_t bytes) {
   memory->slabs = slabs;
   // Half a slab more does not matter behind many.
   const bool is_huge = memory->slab_count >= kSmallSlabs;
-  const size_t least = is_huge ? kHugePage : kSmallSlab;
+  const size_t least = is_huge ? CARNOT_HUGE_PAGE : kSmallSlab;
   size_t size = carnot_align_up(bytes > least ? bytes : least, kPage);
-  void* data = is_huge
-                   ? map_huge(size)
-                   : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) return CARNOT_NO_MEMORY(size, "weights");
+  void* data = map_slab(size, is_huge);
+  if (!data) return CARNOT_NO_MEMORY(size, "weights");
   memory->slabs[memory->slab_count++] = (carnot_source_slab){.data = data, .size = size};
   return NULL;
 }
