@@ -8,8 +8,8 @@ own: MODEL[:dim=size,...]. Runners: carnot, ort, ov; in BF16 carnot-bf16, ov-bf1
 builds an engine once for each and runs it in every round. FILE gets a record a line for each case, number of threads and
 runner, which models_table.py prints as tables:
   min_ms, median_ms, p90_ms, runs     over all rounds
-  build_ms, load_ms, first_ms         of Carnot the command `carnot build`, the load and the first run of its engine; of the
-                                      others the session, which is made at every start, and its first run
+  build_ms, load_ms, first_ms         of Carnot the command `carnot build`, the load and the first run of its engine (medians of
+                                      the rounds); of the others the session, made once here, and its first run
   peak_mb, base_mb                    high-water mark of the process that runs, and its size before it loads the model
   relative_l2, cosine                 of the first output (up to 4,096 of its values) against float64 (tests/models/float64.py)
   limit_ms                            of Carnot: the sum over layers of FLOP / peak or bytes / bandwidth (`carnot inspect --peaks`)
@@ -56,6 +56,7 @@ class CarnotRunner:
 
     def __init__(self, case: dict, flags: list) -> None:
         self.times: list = []
+        self.starts: list = []
         self.case, self.folder = case, tempfile.TemporaryDirectory()
         self.engine = pathlib.Path(self.folder.name, "engine")
         shapes = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, (shape, _) in case["shapes"].items())
@@ -70,11 +71,14 @@ class CarnotRunner:
     def round(self, seconds: float) -> None:
         got = self.command("bench", f"--duration={seconds}", "--iterations=3", "--times")
         self.times += got["times_ms"]
-        for key, choose in (("load_ms", min), ("first_ms", min), ("base_mb", max), ("peak_mb", max)):
-            self.facts[key] = choose(got[key], self.facts.get(key, got[key]))
+        for key in ("base_mb", "peak_mb"):
+            self.facts[key] = max(got[key], self.facts.get(key, 0))
+        self.starts.append((got["load_ms"], got["first_ms"]))
 
     def finish(self, feeds: dict, output: str) -> np.ndarray:
         """Measures the limit; returns the first output."""
+        for key, values in zip(("load_ms", "first_ms"), zip(*self.starts)):
+            self.facts[key] = statistics.median(values)
         self.facts["limit_ms"] = self.command("inspect", "--peaks")["LimitUs"] / 1e3
         return run_carnot(self.case["carnot"], self.engine, feeds, [output], pathlib.Path(self.folder.name))[0]
 
