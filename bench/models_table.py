@@ -66,9 +66,11 @@ def others_of(ran: dict, own: str, rivals: list) -> list:
         if mine.get("relative_l2") and peers[0] and peers[0].get("relative_l2"):
             errors.append(mine["relative_l2"] / peers[0]["relative_l2"])
         first = [start_of(mine, "load_ms"), *(start_of(p, "build_ms") for p in peers)]
-        starts.append(min((t for t in first[1:] if t), default=math.nan) / first[0] if first[0] else math.nan)
+        rivals_first = [t for t in first[1:] if t]
+        ratio = min(rivals_first) / first[0] if rivals_first and first[0] else None
+        starts += [ratio] if ratio else []
         rows.append([model, *(cell(r, "relative_l2", ".1e") for r in (mine, *peers)), cell(mine, "build_ms", ".0f"), cell(mine, "load_ms"),
-                     *(cell({"first": t}, "first") for t in first), f"{starts[-1]:.1f}", *(cell(r, "peak_mb", ".0f") for r in (mine, *peers))])
+                     *(cell({"first": t}, "first") for t in first), cell({"ratio": ratio}, "ratio", ".1f"), *(cell(r, "peak_mb", ".0f") for r in (mine, *peers))])
     names = [NAMES[r] for r in rivals]
     heads = ["model", "error: Carnot", *names, "build ms", "load ms", "first ms: Carnot", *names, "ratio", "peak MB: Carnot", *names]
     means = f"Geometric mean of the error by {names[0]}'s: {geometric_mean(errors):.2f}; of the ratios of first results {geometric_mean(starts):.1f}."

@@ -46,19 +46,16 @@ CARNOT_API int carnot_executor_thread_count(const carnot_executor* executor);
 // ---- engines ----
 
 // Loads the engine at |path|; later changes of the file do not reach it. The caller owns one
-// reference. A local file of 2 MB or more is mapped under a read lease (fcntl(2)), so that the
-// first run need not wait for a copy: a thread copies the weights that runs read into private
-// memory meanwhile, and who opens the file for writing waits until the rest is copied too. Other
-// files are copied before this returns. IO when it cannot be read, INVALID_MODEL when it breaks the
-// format, VERSION_MISMATCH for another version of the format. Any thread.
+// reference. A local file of 2 MB or more is mapped under a read lease (fcntl(2)). After the first
+// run a thread copies the weights that runs read into private memory; who opens the file for
+// writing waits until all of it is copied. Other files are copied before this returns. IO when it
+// cannot be read, INVALID_MODEL when it breaks the format, VERSION_MISMATCH for another version of
+// the format. Any thread.
 CARNOT_API carnot_status* carnot_engine_load_file(const char* path,
                                                   carnot_engine** out_engine) CARNOT_MUST_USE;
-// Makes that copy of the weights and waits for it, before times are measured: it takes a processor
-// after the first run. Any thread.
-CARNOT_API void carnot_engine_settle(carnot_engine* engine);
-// The same without the copy: processes that map the same file share its memory, and loading takes
-// the time of the pages that are read. The file must stay as it is while the engine lives: a file
-// that is written in place gives wrong results, and one that is cut ends the process (SIGBUS).
+// The same without lease and copy: processes that map the same file share its memory, and loading
+// takes the time of the pages that are read. The file must stay as it is while the engine lives: a
+// file that is written in place gives wrong results, and one that is cut ends the process (SIGBUS).
 // Replace it by rename, as carnot_write_file does.
 CARNOT_API carnot_status* carnot_engine_map_file(const char* path,
                                                  carnot_engine** out_engine) CARNOT_MUST_USE;
@@ -68,6 +65,9 @@ CARNOT_API carnot_status* carnot_engine_load_memory(const void* data, size_t siz
                                                     void (*release)(void* user, const void* data),
                                                     void* user,
                                                     carnot_engine** out_engine) CARNOT_MUST_USE;
+// Makes the copy of carnot_engine_load_file now and waits for it, before times are measured: the
+// thread takes a processor else after the first run. Any thread.
+CARNOT_API void carnot_engine_settle(carnot_engine* engine);
 // One reference more or less; the last one frees. NULL is allowed. Any thread.
 CARNOT_API void carnot_engine_retain(carnot_engine* engine);
 // Gives a reference back; the last frees the engine. NULL is allowed. Any thread.

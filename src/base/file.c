@@ -57,14 +57,12 @@ carnot_status* carnot_map_file(const char* path, carnot_mapping* out_mapping) {
 // ---- reading into memory ----
 
 carnot_status* carnot_read_range(int file, void* to, size_t at, size_t bytes) {
-  char* end = (char*)to + bytes;
-  for (char* next = to; next < end;) {
-    const size_t from = at + bytes - (size_t)(end - next);
-    ssize_t got = pread(file, next, (size_t)(end - next), (off_t)from);
+  for (size_t done = 0; done < bytes;) {
+    ssize_t got = pread(file, (char*)to + done, bytes - done, (off_t)(at + done));
     if (got < 0 && errno == EINTR) continue;
     CARNOT_CHECK(got >= 0, IO, "it cannot be read: %s", strerror(errno));
-    CARNOT_CHECK(got > 0, IO, "it became shorter while it was read, byte %zu is gone", from);
-    next += got;
+    CARNOT_CHECK(got > 0, IO, "it became shorter while it was read, byte %zu is gone", at + done);
+    done += (size_t)got;
   }
   return NULL;
 }

@@ -19,7 +19,7 @@
 #include "base/pages.h"
 
 enum {
-  kBlock = 2 << 20,      // a huge page
+  kBlock = CARNOT_HUGE_PAGE,
   kLeastBytes = kBlock,  // smaller files are read: a thread costs as much
   kSmallRest = 8,        // a part of the file
   kNiceness = 10,        // of the thread that copies: a tenth of a processor that others want
@@ -30,21 +30,25 @@ enum {
 // once, this does where it is lost.
 static const struct timespec kCheck = {.tv_sec = 5};
 
-typedef enum lease_state { LEASE_ASKED, LEASE_REFUSED, LEASE_HELD } lease_state;
+typedef enum lease_state {
+  LEASE_ASKED,
+  LEASE_REFUSED,
+  LEASE_HELD,
+  LEASE_SETTLED  // the wanted blocks are copied, or never will be
+} lease_state;
 
 struct carnot_lease {
   int file;
   size_t size;
   char* base;             // of the mapping
-  unsigned char* copied;  // by block: 1 where it is; the keeper's
+  unsigned char* copied;  // by block: 1 where it is; the copier's, then the keeper's
   pid_t owner;            // a child made by fork has no keeper
   pthread_t keeper;
   unsigned char* wanted;  // by block: what to copy once |is_due|
-  atomic_bool is_due, stop, stop_copier, is_whole;
-  pthread_mutex_t mutex;  // guards what follows
+  atomic_bool is_due, stop, stop_copier;
+  pthread_mutex_t mutex;  // guards |state|
   pthread_cond_t changed;
   lease_state state;
-  bool is_settled;  // the wanted blocks are copied, or never will be
 };
 
 // File systems whose files change through this kernel only, so that it can hold back a writer.
@@ -140,11 +144,20 @@ static void set_state(carnot_lease* lease, lease_state state) {
   pthread_mutex_unlock(&lease->mutex);
 }
 
-static void settle(carnot_lease* lease) {
+// Waits for a state after |state|, which it returns.
+static lease_state wait_beyond(carnot_lease* lease, lease_state state) {
   pthread_mutex_lock(&lease->mutex);
-  lease->is_settled = true;
-  pthread_cond_broadcast(&lease->changed);
+  while (lease->state <= state) pthread_cond_wait(&lease->changed, &lease->mutex);
+  const lease_state now = lease->state;
   pthread_mutex_unlock(&lease->mutex);
+  return now;
+}
+
+static bool is_settled(carnot_lease* lease) {
+  pthread_mutex_lock(&lease->mutex);
+  const bool is_settled = lease->state == LEASE_SETTLED;
+  pthread_mutex_unlock(&lease->mutex);
+  return is_settled;
 }
 
 // Copies what is wanted where others leave processors idle, and a small rest with it: then neither
@@ -155,9 +168,7 @@ static void* copy_meanwhile(void* arg) {
   copy_wanted(lease, lease->wanted, &lease->stop_copier);
   if (count_left(lease) <= blocks_of(lease->size) / kSmallRest)
     copy_wanted(lease, NULL, &lease->stop_copier);
-  settle(lease);
-  if (count_left(lease)) return NULL;
-  atomic_store(&lease->is_whole, true);
+  set_state(lease, LEASE_SETTLED);
   pthread_kill(lease->keeper, kSignal);
   return NULL;
 }
@@ -171,15 +182,17 @@ static void* keep(void* arg) {
   sigemptyset(&signals);
   sigaddset(&signals, kSignal);
   sigaddset(&signals, SIGIO);  // what the kernel sends where it has no memory for the other
-  bool is_being_broken = false, has_tried = false, has_copier = false;
+  bool is_being_broken = false, has_copier = false;
   pthread_t copier;
-  while (!is_being_broken && !atomic_load(&lease->stop) && !atomic_load(&lease->is_whole)) {
+  while (!is_being_broken && !atomic_load(&lease->stop)) {
     sigtimedwait(&signals, NULL, &kCheck);
     is_being_broken = fcntl(lease->file, F_GETLEASE) != F_RDLCK;
-    if (has_tried || is_being_broken || !atomic_load(&lease->is_due)) continue;
-    has_tried = true;
-    has_copier = pthread_create(&copier, NULL, copy_meanwhile, lease) == 0;
-    if (!has_copier) settle(lease);  // the weights stay in the file
+    if (is_settled(lease)) {
+      if (count_left(lease) == 0) break;
+    } else if (!has_copier && !is_being_broken && atomic_load(&lease->is_due)) {
+      has_copier = pthread_create(&copier, NULL, copy_meanwhile, lease) == 0;
+      if (!has_copier) set_state(lease, LEASE_SETTLED);  // the weights stay in the file
+    }
   }
   atomic_store(&lease->stop_copier, true);
   if (has_copier) pthread_join(copier, NULL);
@@ -187,7 +200,7 @@ static void* keep(void* arg) {
   fcntl(lease->file, F_SETLEASE, F_UNLCK);
   close(lease->file);
   lease->file = -1;
-  settle(lease);
+  set_state(lease, LEASE_SETTLED);
   return NULL;
 }
 
@@ -239,10 +252,7 @@ static bool map_file(carnot_lease* lease) {
 // Starts the keeper and waits for its answer.
 static bool is_granted(carnot_lease* lease) {
   if (start_keeper(lease) != 0) return false;
-  pthread_mutex_lock(&lease->mutex);
-  while (lease->state == LEASE_ASKED) pthread_cond_wait(&lease->changed, &lease->mutex);
-  const bool is_held = lease->state == LEASE_HELD;
-  pthread_mutex_unlock(&lease->mutex);
+  const bool is_held = wait_beyond(lease, LEASE_ASKED) != LEASE_REFUSED;
   if (!is_held) pthread_join(lease->keeper, NULL);
   return is_held;
 }
@@ -274,16 +284,14 @@ void carnot_lease_want(carnot_lease* lease, size_t begin, size_t end) {
 }
 
 void carnot_lease_copy(carnot_lease* lease) {
-  if (!lease || atomic_exchange(&lease->is_due, true)) return;
+  // Every run calls this: where it is known to be due, nothing is written.
+  if (!lease || atomic_load(&lease->is_due) || atomic_exchange(&lease->is_due, true)) return;
   if (has_keeper(lease)) pthread_kill(lease->keeper, kSignal);
 }
 
 void carnot_lease_settle(carnot_lease* lease) {
   carnot_lease_copy(lease);
-  if (!has_keeper(lease)) return;
-  pthread_mutex_lock(&lease->mutex);
-  while (!lease->is_settled) pthread_cond_wait(&lease->changed, &lease->mutex);
-  pthread_mutex_unlock(&lease->mutex);
+  if (has_keeper(lease)) wait_beyond(lease, LEASE_HELD);
 }
 
 void carnot_lease_end(carnot_lease* lease) {

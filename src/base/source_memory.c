@@ -11,7 +11,7 @@
 
 enum { kAlignment = 64 };
 enum { kSmallSlabs = 24 };  // before the first of a huge page
-static const size_t kSmallSlab = (size_t)1 << 20, kPage = 4096;
+static const size_t kSmallSlab = (size_t)1 << 20;
 
 void carnot_source_memory_deinit(carnot_source_memory* memory) {
   for (size_t i = 0; i < memory->slab_count; i++) {
@@ -83,7 +83,7 @@ static carnot_status* add_slab(carnot_source_memory* memory, size_t bytes) {
   // Half a slab more does not matter behind many.
   const bool is_huge = memory->slab_count >= kSmallSlabs;
   const size_t least = is_huge ? CARNOT_HUGE_PAGE : kSmallSlab;
-  size_t size = carnot_align_up(bytes > least ? bytes : least, kPage);
+  size_t size = carnot_whole_pages(bytes > least ? bytes : least);
   void* data = map_slab(size, is_huge);
   if (!data) return CARNOT_NO_MEMORY(size, "weights");
   memory->slabs[memory->slab_count++] = (carnot_source_slab){.data = data, .size = size};

@@ -1,5 +1,6 @@
 """What must not go wrong in silence: output files, signals, standard output, the environment, shared timing caches."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import stat
 import subprocess
 import time
+from typing import Callable
 
 import numpy as np
 import onnx
@@ -121,16 +123,42 @@ def test_lost_output_is_an_error(plan: pathlib.Path, arguments: list[str]) -> No
 # ---- engines that change while they run ----
 
 
-@pytest.mark.parametrize("width", [256, 1024])
-def test_an_engine_that_is_overwritten_keeps_running(tmp_path: pathlib.Path, width: int) -> None:
-    """Writing over the file of a loaded engine does not end the process: a small file was read, a large one is leased."""
-    model = matmul_chain(tmp_path / "m.onnx", 4, width)
+def embedding(path: pathlib.Path) -> pathlib.Path:
+    """A table of 8 MB whose rows a Gather picks, and a MatMul."""
+    rng = np.random.default_rng(0)
+    tables = [numpy_helper.from_array(rng.random(shape, np.float32), name) for name, shape in (("table", (65536, 32)), ("w", (32, 32)))]
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"]), helper.make_node("MatMul", ["rows", "w"], ["y"])]
+    values = [helper.make_tensor_value_info("ids", TensorProto.INT64, [4]), helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 32])]
+    graph = helper.make_graph(nodes, "embedding", values[:1], values[1:], tables)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def grants_leases(path: pathlib.Path) -> bool:
+    with open(path, "rb") as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except OSError:
+            return False
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        return True
+
+
+@pytest.mark.parametrize(
+    "make", [lambda p: matmul_chain(p, 4, 256), lambda p: matmul_chain(p, 4, 1024), embedding], ids=["small file", "weights", "table"]
+)
+def test_an_engine_that_is_overwritten_keeps_running(tmp_path: pathlib.Path, make: Callable) -> None:
+    """Writing over the file of a loaded engine does not end the process: its bytes are copied before, a table's only then."""
     plan = tmp_path / "live.plan"
-    passes("build", model, "--output", plan)
+    passes("build", make(tmp_path / "m.onnx"), "--output", plan)
+    stays = make is embedding and grants_leases(plan)
     process = subprocess.Popen([CARNOT, "bench", plan, "--duration=2"], stdout=subprocess.PIPE, text=True)
+    maps = pathlib.Path(f"/proc/{process.pid}/maps")
     time.sleep(0.7)
+    assert not stays or str(plan) in maps.read_text()
     with open(plan, "r+b") as file:
         file.truncate(100)
+    assert str(plan) not in maps.read_text()
     assert process.wait(timeout=60) == 0 and "median" in process.stdout.read()
 
 
