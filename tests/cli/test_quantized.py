@@ -249,6 +249,9 @@ def test_conversions_and_places(tmp_path: pathlib.Path, isa: str, dtype: type, s
         ([1, 64, 20, 7], {"kernel_shape": [2, 5], "dilations": [2, 1], "ceil_mode": 1, "strides": [3, 2]}),
         ([3, 33, 40], {"kernel_shape": [4], "auto_pad": "SAME_UPPER"}),
         ([1, 1, 3, 3], {"kernel_shape": [3, 3]}),
+        ([2, 17, 5, 9, 7], {"kernel_shape": [3, 3, 3], "pads": [1, 1, 1, 1, 1, 1]}),
+        ([1, 33, 7, 6, 8], {"kernel_shape": [4, 2, 1], "dilations": [2, 1, 1], "strides": [1, 2, 2]}),
+        ([1, 5, 4, 6, 6], {"kernel_shape": [2, 2, 2], "auto_pad": "SAME_LOWER", "strides": [2, 1, 2]}),
     ],
 )
 def test_the_largest_byte(dims: list, attributes: dict, dtype: type, tmp_path: pathlib.Path) -> None:

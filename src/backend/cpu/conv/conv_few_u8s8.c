@@ -8,6 +8,7 @@
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
 enum { kMostChannels = 4, kMostRows = 64 };
+static const carnot_int8_conv_limits kLimits = {.rank = 2, .taps = INT32_MAX};
 
 static int64_t rows_of(const carnot_int8_conv_params* p) {
   return p->window.rank == 2 ? p->window.kernel[0] : 1;
@@ -15,7 +16,7 @@ static int64_t rows_of(const carnot_int8_conv_params* p) {
 
 static const char* few_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_int8_conv_params p;
-  const char* why = carnot_int8_conv_read(problem, INT32_MAX, &p, reason, size);
+  const char* why = carnot_int8_conv_read(problem, &kLimits, &p, reason, size);
   if (why) return why;
   if (p.channels > kMostChannels || p.group != 1)
     return carnot_because(reason, size, "%lld channels in %lld groups, takes up to %d in one",
@@ -39,7 +40,7 @@ static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_p
 static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared* out) {
   int8_t* weights;
   void* turned;
-  CARNOT_TRY(carnot_int8_conv_prepare(problem, INT32_MAX, carnot_int8_shift(problem->tactic, true),
+  CARNOT_TRY(carnot_int8_conv_prepare(problem, &kLimits, carnot_int8_shift(problem->tactic, true),
                                       out, &weights));
   const carnot_int8_conv_params* p = out->params;
   const carnot_int8_weights_shape shape = shape_of(p);
@@ -57,7 +58,7 @@ static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared
 }
 
 static carnot_status* few_validate(const carnot_step_view* step) {
-  CARNOT_TRY(carnot_int8_conv_validate(step, INT32_MAX, packed_bytes));
+  CARNOT_TRY(carnot_int8_conv_validate(step, &kLimits, packed_bytes));
   const carnot_int8_conv_params* p = step->params;
   CARNOT_CHECK(p->channels <= kMostChannels && p->group == 1 && rows_of(p) <= kMostRows &&
                    p->window.dilations[p->window.rank - 1] == 1,

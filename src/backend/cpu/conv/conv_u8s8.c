@@ -3,9 +3,12 @@
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
-#include "backend/cpu/conv/int8_conv.h"
+#include "backend/cpu/conv/int8_conv_planes.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
+static const carnot_int8_conv_limits kLimits = {.rank = 3, .taps = CARNOT_INT8_MAX_TAPS};
+
+// Of a convolution of one or two dimensions, like the functions below.
 static carnot_int8_weights_shape shape_of(const carnot_int8_conv_params* p) {
   return (carnot_int8_weights_shape){p->group, carnot_int8_conv_taps(p), p->channels / p->group,
                                      p->filters / p->group};
@@ -32,36 +35,68 @@ static const char* tiles_reject(const carnot_int8_conv_params* p, char* reason, 
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_int8_conv_params p;
-  const char* why = carnot_int8_conv_read(problem, CARNOT_INT8_MAX_TAPS, &p, reason, size);
-  if (!why && carnot_int8_uses_tiles(problem->tactic)) why = tiles_reject(&p, reason, size);
-  return why;
+  const char* why = carnot_int8_conv_read(problem, &kLimits, &p, reason, size);
+  if (why || !carnot_int8_uses_tiles(problem->tactic)) return why;
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(&p);
+  return tiles_reject(&flat, reason, size);
 }
 
 static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
-  const carnot_int8_weights_shape shape = shape_of(p);
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  const carnot_int8_weights_shape shape = shape_of(&flat);
   return carnot_int8_group_bytes(tactic, &shape) * (size_t)p->group;
+}
+
+static carnot_status* pack(const carnot_problem* problem, const carnot_int8_conv_params* p,
+                           const int8_t* weights, carnot_prepared* out) {
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  const carnot_int8_weights_shape shape = shape_of(&flat);
+  void* stacked = NULL;
+  if (carnot_int8_planes_of(&p->window) == CARNOT_INT8_PLANES_AS_CHANNELS) {
+    CARNOT_TRY(carnot_calloc((size_t)(shape.n * shape.c * shape.taps), 1, "weights before packing",
+                             &stacked));
+    carnot_int8_stack_weights(p, weights, stacked);
+  }
+  carnot_status* status =
+      carnot_int8_pack(problem->tactic, &shape, stacked ? stacked : weights, shape.c * shape.taps,
+                       1, shape.taps, CARNOT_INT8_WEIGHTS, out);
+  free(stacked);
+  return status;
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
   int8_t* weights;
-  CARNOT_TRY(carnot_int8_conv_prepare(problem, CARNOT_INT8_MAX_TAPS,
-                                      carnot_int8_shift(problem->tactic, true), out, &weights));
-  const carnot_int8_weights_shape shape = shape_of(out->params);
-  carnot_status* status = carnot_int8_pack(problem->tactic, &shape, weights, shape.c * shape.taps,
-                                           1, shape.taps, CARNOT_INT8_WEIGHTS, out);
+  CARNOT_TRY(carnot_int8_conv_prepare(problem, &kLimits, carnot_int8_shift(problem->tactic, true),
+                                      out, &weights));
+  carnot_status* status = pack(problem, out->params, weights, out);
   free(weights);
   return status;
 }
 
 static carnot_status* conv_validate(const carnot_step_view* step) {
-  return carnot_int8_conv_validate(step, CARNOT_INT8_MAX_TAPS, packed_bytes);
+  return carnot_int8_conv_validate(step, &kLimits, packed_bytes);
 }
 
 typedef struct conv_state {
-  carnot_window_geometry geometry;
+  carnot_int8_planes planes;
+  carnot_window_geometry given;     // where |planes| are copied
+  carnot_int8_conv_params conv;     // of two dimensions
+  carnot_window_geometry geometry;  // of |at_once| images
+  int64_t images, at_once;          // output planes that are computed, and at once
   carnot_work_partition partition;
-  size_t part_bytes;  // of workspace
+  size_t part_bytes, stacked_bytes;  // of workspace
 } conv_state;
+
+enum { kStackedBytes = 4 << 20 };  // of planes that are copied at once, if it is more than one
+
+// As many images as fit into kStackedBytes, evenly.
+static void set_stacked(conv_state* s) {
+  const size_t bytes = (size_t)s->geometry.src_n;
+  const int64_t most = carnot_max_i64(1, kStackedBytes / carnot_max_i64(1, (int64_t)bytes));
+  s->at_once =
+      carnot_ceildiv(s->images, carnot_ceildiv(s->images, carnot_min_i64(most, s->images)));
+  s->stacked_bytes = carnot_align_up(bytes * (size_t)s->at_once + 64, 64);
+}
 
 static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
@@ -69,22 +104,28 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   conv_state* s = memory;
   const carnot_int8_conv_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_int8_conv_configure(step, inputs, outputs, &s->geometry));
-  const carnot_window_geometry* g = &s->geometry;
-  const carnot_conv2d_u8s8 call = call_of(p, g);
-  carnot_work_partition* partition = &s->partition;
-  *partition = carnot_int8_conv_partition(step, &call);
+  *s = (conv_state){.planes = carnot_int8_planes_of(&p->window), .conv = carnot_int8_conv_flat(p)};
+  CARNOT_TRY(carnot_int8_conv_configure(step, inputs, outputs, &s->given));
+  CARNOT_TRY(carnot_int8_flat_geometry(s->planes, &s->given, &s->geometry));
+  s->images = s->at_once = s->geometry.n;
+  if (s->planes == CARNOT_INT8_PLANES_AS_CHANNELS && s->images > 0) set_stacked(s);
+  s->geometry.n = s->at_once;
+  const carnot_conv2d_u8s8 call = call_of(&s->conv, &s->geometry);
+  s->partition = carnot_int8_conv_partition(step, &call);
   if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/false);
   *out_workspace_bytes =
-      s->part_bytes * (size_t)(carnot_work_partition_count(partition) * p->group);
+      s->stacked_bytes +
+      s->part_bytes * (size_t)(carnot_work_partition_count(&s->partition) * p->group);
   return NULL;
 }
 
+// Of the images that are computed at once.
 typedef struct conv_run {
   const carnot_int8_conv_params* p;
   const conv_state* s;
   const carnot_step_view* step;
+  int64_t pixels;  // of the result
   const char* x;
   char *y, *workspace;
   int64_t y_bytes, residual_bytes;  // of an element
@@ -107,9 +148,12 @@ static void conv_part(void* argument, int64_t part) {
                 c = p->channels / p->group, k = p->filters / p->group;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->s->partition, part % parts, &m0, &m1, &n0, &n1);
+  m1 = carnot_min_i64(m1, run->pixels);
+  if (m0 >= m1) return;
   const int8_t* weights = run->step->constants[CARNOT_INT8_WEIGHTS];
   const carnot_int8_weights_shape shape = shape_of(p);
   carnot_conv2d_u8s8 conv = call_of(p, &run->s->geometry);
+  conv.n = run->pixels / (conv.p * conv.q);
   conv.src = run->x + group * c;
   conv.weights = weights + (size_t)group * carnot_int8_group_bytes(run->step->tactic, &shape);
   conv.border = run->step->constants[CARNOT_INT8_BORDER];
@@ -123,19 +167,33 @@ static void conv_part(void* argument, int64_t part) {
 static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
-  const carnot_int8_conv_params* p = step->params;
+  const conv_state* s = memory;
+  const carnot_int8_conv_params* p = &s->conv;
+  const carnot_window_geometry* g = &s->geometry;
+  const int64_t parts = p->group * carnot_work_partition_count(&s->partition);
+  const bool stacks = s->planes == CARNOT_INT8_PLANES_AS_CHANNELS;
   conv_run run = {
       .p = p,
-      .s = memory,
+      .s = s,
       .step = step,
-      .x = inputs[p->region.x].data,
+      .x = stacks ? workspace : inputs[p->region.x].data,
       .y = outputs[0].data,
-      .workspace = workspace,
+      .workspace = (char*)workspace + s->stacked_bytes,
       .y_bytes = p->region.output == CARNOT_INT8_OUTPUT_F32 ? 4 : 1,
       .residual_bytes = p->region.residual_type == CARNOT_INT8_RESIDUAL_F32 ? 4 : 1,
       .epilogue = carnot_int8_region_epilogue(&p->region, outputs[0].rank - 1, step, inputs)};
-  carnot_executor_parallel(executor, p->group * carnot_work_partition_count(&run.s->partition),
-                           conv_part, &run);
+  for (int64_t image = 0; image < s->images; image += s->at_once) {
+    const int64_t count = carnot_min_i64(s->at_once, s->images - image);
+    if (stacks)
+      carnot_int8_stack_planes(&s->given, inputs[p->region.x].data, p->region.x_zero, image, count,
+                               workspace, executor);
+    run.pixels = count * g->p * g->q;
+    carnot_executor_parallel(executor, parts, conv_part, &run);
+    run.y += run.pixels * g->ld * run.y_bytes;
+    if (run.epilogue.residual)
+      run.epilogue.residual = (const char*)run.epilogue.residual +
+                              run.pixels * run.epilogue.residual_ld * run.residual_bytes;
+  }
   return NULL;
 }
 

@@ -6,11 +6,11 @@
 #include "kernel/cpu/conv/depthwise_u8s8.h"
 
 enum { kShiftOfSigned = 128 };  // the kernel adds it to signed activations
+static const carnot_int8_conv_limits kLimits = {.rank = 2, .taps = CARNOT_DEPTHWISE_INT8_MAX_TAPS};
 
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_int8_conv_params p;
-  const char* why =
-      carnot_int8_conv_read(problem, CARNOT_DEPTHWISE_INT8_MAX_TAPS, &p, reason, size);
+  const char* why = carnot_int8_conv_read(problem, &kLimits, &p, reason, size);
   if (why) return why;
   if (p.group == p.channels && p.filters == p.channels) return NULL;
   return carnot_because(reason, size, "group is %lld of %lld channels and %lld filters",
@@ -25,8 +25,7 @@ static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_p
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   int8_t* weights;
   void* packed;
-  CARNOT_TRY(carnot_int8_conv_prepare(problem, CARNOT_DEPTHWISE_INT8_MAX_TAPS, kShiftOfSigned, out,
-                                      &weights));
+  CARNOT_TRY(carnot_int8_conv_prepare(problem, &kLimits, kShiftOfSigned, out, &weights));
   const carnot_int8_conv_params* p = out->params;
   const int64_t taps = carnot_int8_conv_taps(p);
   carnot_status* status = carnot_arena_try(out->arena, packed_bytes(problem->tactic, p) + 64, 1,
@@ -43,7 +42,7 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
 }
 
 static carnot_status* depthwise_validate(const carnot_step_view* step) {
-  CARNOT_TRY(carnot_int8_conv_validate(step, CARNOT_DEPTHWISE_INT8_MAX_TAPS, packed_bytes));
+  CARNOT_TRY(carnot_int8_conv_validate(step, &kLimits, packed_bytes));
   const carnot_int8_conv_params* p = step->params;
   CARNOT_CHECK(p->group == p->channels && p->filters == p->channels, INVALID_MODEL,
                "%lld groups of %lld channels are not depthwise", (long long)p->group,

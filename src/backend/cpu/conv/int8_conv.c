@@ -3,12 +3,13 @@
 
 #include <stdlib.h>
 
+#include "backend/cpu/conv/int8_conv_planes.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "tactic/problem/conv.h"
 
 // The convolution of the region with its sizes.
-static const char* read_conv(const carnot_problem* problem, carnot_conv_problem* out, char* reason,
-                             size_t size) {
+static const char* read_conv(const carnot_problem* problem, int max_rank, carnot_conv_problem* out,
+                             char* reason, size_t size) {
   uint32_t anchor;
   const carnot_plan_node* node = carnot_quantized_anchor(problem->region, &anchor);
   if (!node || node->op != CARNOT_OP_CONV) return "";
@@ -20,8 +21,8 @@ static const char* read_conv(const carnot_problem* problem, carnot_conv_problem*
   if (x.value == CARNOT_PLAN_NONE || w.value == CARNOT_PLAN_NONE || w.scale == CARNOT_PLAN_NONE)
     return "input and weights are not both quantized";
   const int rank = problem->inputs[x.value].rank;
-  if (rank != 3 && rank != 4)
-    return carnot_because(reason, size, "the input has rank %d, takes 3 and 4", rank);
+  if (rank < 3 || rank > 2 + max_rank)
+    return carnot_because(reason, size, "the input has rank %d, takes 3 to %d", rank, 2 + max_rank);
   *out = (carnot_conv_problem){.node = node, .anchor = anchor};
   return carnot_conv_problem_sizes(&problem->inputs[x.value], &problem->inputs[w.value], out,
                                    reason, size);
@@ -34,34 +35,51 @@ static void want_channels_last(carnot_problem* problem, const carnot_int8_region
   problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
 }
 
-static const char* read_problem(const carnot_problem* problem, int64_t max_taps,
+// NULL, or why the sizes of |p| exceed |limits| or those of any tactic.
+static const char* exceeds(const carnot_int8_conv_params* p, const carnot_int8_conv_limits* limits,
+                           char* reason, size_t size) {
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  if (p->channels < 1 || p->filters < 1 || flat.channels > CARNOT_INT8_MAX_CHANNELS ||
+      p->filters > CARNOT_INT8_MAX_CHANNELS || p->group < 1 || p->channels % p->group ||
+      p->filters % p->group)
+    return carnot_because(reason, size, "%lld channels, %lld filters and %lld groups",
+                          (long long)p->channels, (long long)p->filters, (long long)p->group);
+  if (flat.channels > p->channels && p->group > 1)
+    return "a grouped window of several planes, rows or columns";
+  if (carnot_int8_conv_taps(&flat) > limits->taps)
+    return carnot_because(reason, size, "%lld taps, takes up to %lld",
+                          (long long)carnot_int8_conv_taps(&flat), (long long)limits->taps);
+  return NULL;
+}
+
+static const char* read_problem(const carnot_problem* problem,
+                                const carnot_int8_conv_limits* limits,
                                 carnot_quantized_region* view, carnot_int8_conv_params* out,
                                 char* reason, size_t size) {
   carnot_conv_problem conv;
-  const char* why = read_conv(problem, &conv, reason, size);
+  const char* why = read_conv(problem, limits->rank, &conv, reason, size);
   if (why) return why;
   *out = (carnot_int8_conv_params){.window = conv.window,
                                    .group = conv.group,
                                    .channels = conv.channels,
                                    .filters = conv.filters};
-  if (out->channels < 1 || out->filters < 1 || out->channels > CARNOT_INT8_MAX_CHANNELS ||
-      out->filters > CARNOT_INT8_MAX_CHANNELS || out->filters % out->group)
-    return carnot_because(reason, size, "%lld channels and %lld filters", (long long)out->channels,
-                          (long long)out->filters);
-  if (carnot_int8_conv_taps(out) > max_taps)
-    return carnot_because(reason, size, "%lld taps, takes up to %lld",
-                          (long long)carnot_int8_conv_taps(out), (long long)max_taps);
+  why = exceeds(out, limits, reason, size);
+  if (why) return why;
   const carnot_quantized_shape weights = carnot_int8_conv_weights(out);
   return carnot_int8_region_read(problem, problem->outputs[0].rank - 1, &weights, view,
                                  &out->region, reason, size);
 }
 
-const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
+const char* carnot_int8_conv_read(carnot_problem* problem, const carnot_int8_conv_limits* limits,
                                   carnot_int8_conv_params* out, char* reason, size_t size) {
   carnot_quantized_region view;
-  const char* why = read_problem(problem, max_taps, &view, out, reason, size);
+  const char* why = read_problem(problem, limits, &view, out, reason, size);
   if (!why) want_channels_last(problem, &out->region);
   return why;
+}
+
+static size_t border_bytes(const carnot_int8_conv_params* p) {
+  return (size_t)carnot_int8_conv_flat(p).channels + 64;
 }
 
 static carnot_status* make_vectors(const carnot_problem* problem,
@@ -69,7 +87,7 @@ static carnot_status* make_vectors(const carnot_problem* problem,
                                    int32_t shift_of_signed, int8_t* centered,
                                    carnot_prepared* out) {
   void* border;
-  const size_t bytes = (size_t)p->channels + 64;
+  const size_t bytes = border_bytes(p);
   const carnot_quantized_shape weights = carnot_int8_conv_weights(p);
   const int32_t shift = p->region.x_signed ? shift_of_signed : 0;
   CARNOT_TRY(carnot_int8_region_prepare(problem, view, &p->region, &weights, shift, centered, out));
@@ -82,7 +100,8 @@ static carnot_status* make_vectors(const carnot_problem* problem,
   return NULL;
 }
 
-carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t max_taps,
+carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem,
+                                        const carnot_int8_conv_limits* limits,
                                         int32_t shift_of_signed, carnot_prepared* out,
                                         int8_t** out_weights) {
   void *params, *centered;
@@ -91,7 +110,7 @@ carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t m
   *out_weights = NULL;
   CARNOT_TRY(
       carnot_arena_try(out->arena, 1, sizeof(carnot_int8_conv_params), "parameters", &params));
-  const char* why = read_problem(problem, max_taps, &view, params, reason, sizeof(reason));
+  const char* why = read_problem(problem, limits, &view, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
   carnot_int8_conv_params* p = params;
   CARNOT_TRY(
@@ -108,7 +127,8 @@ carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t m
   return NULL;
 }
 
-carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t max_taps,
+carnot_status* carnot_int8_conv_validate(const carnot_step_view* step,
+                                         const carnot_int8_conv_limits* limits,
                                          size_t (*packed_bytes)(const carnot_tactic* tactic,
                                                                 const carnot_int8_conv_params* p)) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_int8_conv_params) &&
@@ -117,14 +137,11 @@ carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t m
                step->param_bytes, step->constant_count, sizeof(carnot_int8_conv_params),
                CARNOT_INT8_CONV_CONSTANTS);
   const carnot_int8_conv_params* p = step->params;
-  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, 2));
-  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= CARNOT_INT8_MAX_CHANNELS &&
-                   p->filters >= 1 && p->filters <= CARNOT_INT8_MAX_CHANNELS &&
-                   p->channels % p->group == 0 && p->filters % p->group == 0 &&
-                   carnot_int8_conv_taps(p) <= max_taps,
-               INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
-               (long long)p->filters, (long long)p->group);
-  const size_t border = (size_t)p->channels + 64, packed = packed_bytes(step->tactic, p);
+  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, limits->rank));
+  char reason[128];
+  const char* why = exceeds(p, limits, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "a convolution of %s", why);
+  const size_t border = border_bytes(p), packed = packed_bytes(step->tactic, p);
   CARNOT_CHECK(step->constant_bytes[CARNOT_INT8_WEIGHTS] == packed &&
                    step->constant_bytes[CARNOT_INT8_BORDER] == border,
                INVALID_MODEL,

@@ -1,5 +1,5 @@
-// Quantized convolutions of the CPU's integer tactics: 1-D and 2-D windows over channels-last
-// activations, in the form that engines store.
+// Quantized convolutions of the CPU's integer tactics: windows of one to three dimensions over
+// channels-last activations, in the form that engines store.
 #ifndef CARNOT_BACKEND_CPU_CONV_INT8_CONV_H_
 #define CARNOT_BACKEND_CPU_CONV_INT8_CONV_H_
 
@@ -18,9 +18,11 @@ typedef struct carnot_int8_conv_params {
 // Constant of a prepared step behind those of carnot_int8_region: bytes of x's zero point.
 enum { CARNOT_INT8_BORDER = CARNOT_INT8_CONSTANTS, CARNOT_INT8_CONV_CONSTANTS };
 
-// Elements of a window of one or two dimensions.
+// Elements of the window.
 static inline int64_t carnot_int8_conv_taps(const carnot_int8_conv_params* p) {
-  return p->window.kernel[0] * (p->window.rank == 2 ? p->window.kernel[1] : 1);
+  int64_t taps = 1;
+  for (int d = 0; d < p->window.rank; d++) taps *= p->window.kernel[d];
+  return taps;
 }
 // The weights [filters, channels / group, window].
 static inline carnot_quantized_shape carnot_int8_conv_weights(const carnot_int8_conv_params* p) {
@@ -46,20 +48,28 @@ carnot_conv2d_u8s8 carnot_int8_image_call(const carnot_window_geometry* geometry
 void carnot_int8_image_weights(int64_t filters, int64_t channels, int64_t rows, int64_t columns,
                                const int8_t* weights, int8_t* turned);
 
+// What a tactic takes: windows of so many dimensions, and as many taps of one or two of them
+// (int8_conv_planes.h).
+typedef struct carnot_int8_conv_limits {
+  int rank;
+  int64_t taps;
+} carnot_int8_conv_limits;
+
 // Reads the problem for reject and prepare, and asks for channels-last layouts. NULL, or why it is
 // none; "" for other regions.
-const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
+const char* carnot_int8_conv_read(carnot_problem* problem, const carnot_int8_conv_limits* limits,
                                   carnot_int8_conv_params* out, char* reason, size_t size);
 // prepare: reads the problem again, makes all constants but the packed weights, and allocates the
 // weights less their zero points, which the caller frees.
-carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t max_taps,
+carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem,
+                                        const carnot_int8_conv_limits* limits,
                                         int32_t shift_of_signed, carnot_prepared* out,
                                         int8_t** out_weights) CARNOT_MUST_USE;
 // Checks the stored parameters and all constants; the packed weights have |packed_bytes|.
-carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t max_taps,
-                                         size_t (*packed_bytes)(const carnot_tactic* tactic,
-                                                                const carnot_int8_conv_params* p))
-    CARNOT_MUST_USE;
+carnot_status* carnot_int8_conv_validate(
+    const carnot_step_view* step, const carnot_int8_conv_limits* limits,
+    size_t (*packed_bytes)(const carnot_tactic* tactic,
+                           const carnot_int8_conv_params* p)) CARNOT_MUST_USE;
 // uses_input: the activations and the residual.
 bool carnot_int8_conv_uses_input(const carnot_step_view* step, uint32_t input);
 // configure: checks types and sizes, and fills the geometry.

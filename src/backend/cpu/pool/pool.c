@@ -11,8 +11,8 @@ const char* carnot_pool_params_read(const carnot_problem* problem, carnot_op op,
   if (pool.op != op) return "";
   if (problem->output_count != 1) return "the indices are wanted too";
   const carnot_operand_desc* x = &problem->inputs[0];
-  bool bytes =
-      op == CARNOT_OP_MAX_POOL && carnot_is_8bit(x->format.dtype) && x->rank >= low && x->rank <= 4;
+  bool bytes = op == CARNOT_OP_MAX_POOL && carnot_is_8bit(x->format.dtype) && x->rank >= low &&
+               x->rank <= high;
   why = bytes ? NULL : carnot_not_f32_value(problem, x, "the input", low, high, reason, size);
   *out = (carnot_pool_params){.window = pool.window, .include_padding = pool.include_padding};
   return why;
@@ -26,8 +26,7 @@ static const char* take_layout(carnot_problem* problem, const char* why) {
 }
 static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
   carnot_pool_params p;
-  const char* why =
-      carnot_pool_params_read(problem, CARNOT_OP_MAX_POOL, 3, bytes ? 4 : 5, &p, reason, size);
+  const char* why = carnot_pool_params_read(problem, CARNOT_OP_MAX_POOL, 3, 5, &p, reason, size);
   if (!why && carnot_is_8bit(problem->inputs[0].format.dtype) != bytes)
     why = carnot_because(reason, size, "the input is %s",
                          carnot_dtype_name(problem->inputs[0].format.dtype));
@@ -55,16 +54,11 @@ carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cpu_prepare_params(problem, read_any, sizeof(carnot_pool_params), out);
 }
 
-extern const carnot_tactic carnot_tactic_max_pool_bytes;
-
 static carnot_status* pool_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
-  const int most = step->region->nodes[0].op == CARNOT_OP_MAX_POOL &&
-                           step->tactic != &carnot_tactic_max_pool_bytes
-                       ? 3
-                       : 2;
+  const int most = step->region->nodes[0].op == CARNOT_OP_MAX_POOL ? 3 : 2;
   return carnot_sliding_window_check(&((const carnot_pool_params*)step->params)->window, 1, most);
 }
 
@@ -104,6 +98,10 @@ static carnot_status* pool_configure(const carnot_step_view* step, const carnot_
 static size_t max_bytes_row_bytes(const pool_state* s) {
   return carnot_align_up((size_t)(s->geometry.w * s->geometry.c), 64);
 }
+// Of a part.
+static size_t max_bytes_scratch(const pool_state* s) {
+  return max_bytes_row_bytes(s) * (s->geometry.depth.taps > 1 ? 2 : 1);
+}
 static carnot_status* max_bytes_configure(const carnot_step_view* step,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* memory,
@@ -111,7 +109,7 @@ static carnot_status* max_bytes_configure(const carnot_step_view* step,
   const pool_state* state = memory;
   CARNOT_TRY(configure_as(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes));
   *out_workspace_bytes =
-      max_bytes_row_bytes(state) * (size_t)carnot_ceildiv(state->row_count, state->rows_per_part);
+      max_bytes_scratch(state) * (size_t)carnot_ceildiv(state->row_count, state->rows_per_part);
   return NULL;
 }
 
@@ -227,18 +225,44 @@ static void taps_inside(int64_t at, int64_t dilation, int64_t taps, int64_t size
   *end = carnot_min_i64(taps, at < size ? carnot_ceildiv(size - at, dilation) : 0);
 }
 
-// The maxima of the rows under output row |p|, then those of their columns.
-static void max_bytes_row(const bytes_run* run, int64_t image, int64_t p, uint8_t* row) {
+// A window of two dimensions has one plane.
+static carnot_conv_depth depth_of(const carnot_window_geometry* t) {
+  const carnot_conv_depth flat = {.taps = 1, .in = 1, .out = 1, .stride = 1, .dilation = 1};
+  return t->depth.taps ? t->depth : flat;
+}
+
+// The maxima of |count| rows from |x| on, |step| apart, each of all pixels.
+static void max_of_rows(const bytes_run* run, const uint8_t* x, int64_t step, int64_t count,
+                        uint8_t* row) {
   const carnot_window_geometry* t = &run->state->geometry;
-  const int64_t h = p * t->stride_h - t->pad_h, step = t->dilation_h * t->src_h;
   const bool dense = t->src_w == t->c;
-  int64_t begin, end;
-  taps_inside(h, t->dilation_h, t->r, t->h, &begin, &end);
-  const uint8_t* x = run->x + image * t->src_n + h * t->src_h + begin * step;
-  const int64_t pixels = dense ? 1 : t->w, count = dense ? t->w * t->c : t->c;
+  const int64_t pixels = dense ? 1 : t->w, bytes = dense ? t->w * t->c : t->c;
   for (int64_t w = 0; w < pixels; w++)
-    max_of(run->is_signed, count, x + w * t->src_w, step, end - begin, row + w * t->c);
-  uint8_t* y = run->y + (image * t->p + p) * t->q * t->ld;
+    max_of(run->is_signed, bytes, x + w * t->src_w, step, count, row + w * t->c);
+}
+
+// The maxima of the rows under output row |index| of all, then those of their columns. |row| has
+// room for two rows: those of a plane, and of the planes before it.
+static void max_bytes_row(const bytes_run* run, int64_t index, uint8_t* row) {
+  const carnot_window_geometry* t = &run->state->geometry;
+  const carnot_conv_depth d = depth_of(t);
+  const int64_t p = index % t->p, o = index / t->p % d.out, image = index / t->p / d.out;
+  const int64_t h = p * t->stride_h - t->pad_h, step = t->dilation_h * t->src_h;
+  const int64_t z = o * d.stride - d.pad;
+  int64_t begin, end, first, last;
+  taps_inside(h, t->dilation_h, t->r, t->h, &begin, &end);
+  taps_inside(z, d.dilation, d.taps, d.in, &first, &last);
+  const uint8_t* x = run->x + image * t->src_n + h * t->src_h + begin * step;
+  uint8_t* const other = row + max_bytes_row_bytes(run->state);
+  max_of_rows(run, x + (z + first * d.dilation) * d.src, step, first < last ? end - begin : 0, row);
+  for (int64_t i = first + 1; i < last; i++) {
+    max_of_rows(run, x + (z + i * d.dilation) * d.src, step, end - begin, other);
+    if (run->is_signed)
+      max_of_signed_more(t->w * t->c, (const int8_t*)other, (int8_t*)row);
+    else
+      max_of_unsigned_more(t->w * t->c, other, row);
+  }
+  uint8_t* y = run->y + index * t->q * t->ld;
   for (int64_t q = 0; q < t->q; q++, y += t->ld) {
     const int64_t w = q * t->stride_w - t->pad_w, apart = t->dilation_w * t->c;
     taps_inside(w, t->dilation_w, t->s, t->w, &begin, &end);
@@ -249,10 +273,10 @@ static void max_bytes_row(const bytes_run* run, int64_t image, int64_t p, uint8_
 static void max_bytes_part(void* argument, int64_t part) {
   const bytes_run* run = argument;
   const pool_state* s = run->state;
-  uint8_t* row_maxima = run->rows + (size_t)part * max_bytes_row_bytes(s);
+  uint8_t* row_maxima = run->rows + (size_t)part * max_bytes_scratch(s);
   int64_t last = carnot_min_i64((part + 1) * s->rows_per_part, s->row_count);
   for (int64_t row = part * s->rows_per_part; row < last; row++)
-    max_bytes_row(run, row / s->geometry.p, row % s->geometry.p, row_maxima);
+    max_bytes_row(run, row, row_maxima);
 }
 
 static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
