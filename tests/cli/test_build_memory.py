@@ -1,4 +1,4 @@
-"""Peak memory of builds."""
+"""Peak memory of builds, and what engines store of weights."""
 
 import pathlib
 import subprocess
@@ -21,15 +21,20 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 """
 
 
-def chain(path: pathlib.Path, count: int, width: int) -> pathlib.Path:
-    """|count| matrix multiplications of |width| x |width|, with names that leave the weights at any byte."""
+def chain(path: pathlib.Path, count: int, width: int, shared: bool = False) -> pathlib.Path:
+    """|count| matrix multiplications of |width| x |width|, with names that leave the weights at any byte.
+
+    With |shared| all have the weights of the first.
+    """
     rng, nodes, weights, value = np.random.default_rng(1), [], [], "x"
     for i in range(count):
         out = "y" if i == count - 1 else f"v{i}"
-        nodes.append(helper.make_node("MatMul", [value, f"w{i}"], [out], f"matmul{i}"))
+        nodes.append(helper.make_node("MatMul", [value, "w0" if shared else f"w{i}"], [out], f"matmul{i}"))
+        value = out
+        if shared and i:
+            continue
         array = rng.standard_normal((width, width)).astype(np.float32) / np.sqrt(width)
         weights.append(numpy_helper.from_array(array.astype(np.float32), f"w{i}"))
-        value = out
     graph = helper.make_graph(
         nodes,
         "chain",
@@ -66,3 +71,19 @@ def test_peak_of_many_layers(tmp_path: pathlib.Path, kind: str) -> None:
     model = tmp_path / f"{kind}.onnx"
     build_scale.make(kind, 4000, model)
     assert peak(model) - base <= 2.4 * model.stat().st_size
+
+
+def test_weights_of_several_layers_are_stored_once(tmp_path: pathlib.Path) -> None:
+    model = chain(tmp_path / "shared.onnx", 12, 512, shared=True)
+    engine = model.with_suffix(".plan")
+    subprocess.run([CARNOT, "build", model, "--output", engine, "--backend=cpu"], check=True, capture_output=True)
+    # Six bytes a weight where parts of bfloat16 hold it.
+    assert engine.stat().st_size <= 1.6 * model.stat().st_size
+    x = np.random.default_rng(2).standard_normal((1, 512)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    words = [CARNOT, "run", engine, "--backend=cpu", "--input", f"x={tmp_path / 'x.npy'}", f"--output-dir={tmp_path}"]
+    subprocess.run(words, check=True, capture_output=True)
+    weights = numpy_helper.to_array(onnx.load(model).graph.initializer[0]).astype(np.float64)
+    wanted = x.astype(np.float64) @ np.linalg.matrix_power(weights, 12)
+    found = np.load(tmp_path / "y.npy")
+    assert np.linalg.norm(found - wanted) <= 1e-5 * np.linalg.norm(wanted)

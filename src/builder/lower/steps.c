@@ -9,19 +9,33 @@
 
 // ---- variants ----
 
-// The blob of a packed constant. Variants of a step that pack alike share it.
+static bool is_packed_alike(const carnot_plan_blob* blob, const char* packing, const void* data,
+                            size_t bytes) {
+  return blob->tensor.data && blob->packing[0] && blob->tensor.dims[0] == (int64_t)bytes &&
+         strcmp(blob->packing, packing) == 0 && memcmp(blob->tensor.data, data, bytes) == 0;
+}
+
+// A blob that holds the same bytes in the same packing, or NONE: of any step, such as the weights
+// of one layer at several sizes of its input. Refit packs each step's weights again, so that then
+// variants of a step alone share blobs.
+static uint32_t find_packed(const carnot_lowering* l, const carnot_plan_step* step,
+                            const char* packing, const void* data, size_t bytes) {
+  const bool one_step = l->builder->config->refit || l->builder->config->strip;
+  for (uint32_t i = 0; i < l->blob_count && !one_step; i++)
+    if (is_packed_alike(&l->blobs[i], packing, data, bytes)) return i;
+  for (uint32_t k = 0; k < step->variant_count && one_step; k++)
+    for (uint32_t c = 0; c < step->variants[k].constant_count; c++) {
+      const uint32_t blob = step->variants[k].constants[c];
+      if (is_packed_alike(&l->blobs[blob], packing, data, bytes)) return blob;
+    }
+  return CARNOT_PLAN_NONE;
+}
+
 static carnot_status* packed_blob(carnot_lowering* l, const carnot_plan_step* step,
                                   const char* packing, void* data, size_t bytes,
                                   uint32_t* out_blob) {
-  for (uint32_t k = 0; k < step->variant_count; k++)
-    for (uint32_t c = 0; c < step->variants[k].constant_count; c++) {
-      const carnot_plan_blob* other = &l->blobs[step->variants[k].constants[c]];
-      if (strcmp(other->packing, packing) == 0 && other->tensor.dims[0] == (int64_t)bytes &&
-          memcmp(other->tensor.data, data, bytes) == 0) {
-        *out_blob = step->variants[k].constants[c];
-        return NULL;
-      }
-    }
+  *out_blob = find_packed(l, step, packing, data, bytes);
+  if (*out_blob != CARNOT_PLAN_NONE) return NULL;
   carnot_plan_blob blob = {.name = "", .packing = packing, .refit_expr = CARNOT_PLAN_NONE};
   blob.tensor =
       (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};

@@ -55,7 +55,7 @@ static carnot_status* pack(const carnot_problem* problem, const carnot_int8_conv
   if (carnot_int8_planes_of(&p->window) == CARNOT_INT8_PLANES_AS_CHANNELS) {
     CARNOT_TRY(carnot_calloc((size_t)(shape.n * shape.c * shape.taps), 1, "weights before packing",
                              &stacked));
-    carnot_int8_stack_weights(p, weights, stacked);
+    carnot_int8_stack_weights(&p->window, p->filters, p->channels, weights, stacked);
   }
   carnot_status* status =
       carnot_int8_pack(problem->tactic, &shape, stacked ? stacked : weights, shape.c * shape.taps,

@@ -14,20 +14,23 @@ carnot_int8_planes carnot_int8_planes_of(const carnot_sliding_window* w) {
                                                     : CARNOT_INT8_PLANES_AS_CHANNELS;
 }
 
-carnot_int8_conv_params carnot_int8_conv_flat(const carnot_int8_conv_params* p) {
-  const carnot_int8_planes planes = carnot_int8_planes_of(&p->window);
-  carnot_int8_conv_params flat = *p;
-  if (planes == CARNOT_INT8_PLANES_NONE) return flat;
-  const carnot_sliding_window* from = &p->window;
-  carnot_sliding_window* to = &flat.window;
-  to->rank = 2;
+void carnot_int8_flatten_window(carnot_sliding_window* window, int64_t* channels) {
+  const carnot_int8_planes planes = carnot_int8_planes_of(window);
+  if (planes == CARNOT_INT8_PLANES_NONE) return;
+  const carnot_sliding_window from = *window;
+  if (planes == CARNOT_INT8_PLANES_AS_CHANNELS) *channels *= from.kernel[0];
+  window->rank = 2;
   for (int d = 0; d < 2; d++) {
     const int of = planes == CARNOT_INT8_PLANES_AS_ROWS ? 2 * d : d + 1;  // depth and columns
-    to->kernel[d] = from->kernel[of], to->strides[d] = from->strides[of];
-    to->dilations[d] = from->dilations[of];
-    to->begin[d] = from->begin[of], to->end[d] = from->end[of];
+    window->kernel[d] = from.kernel[of], window->strides[d] = from.strides[of];
+    window->dilations[d] = from.dilations[of];
+    window->begin[d] = from.begin[of], window->end[d] = from.end[of];
   }
-  if (planes == CARNOT_INT8_PLANES_AS_CHANNELS) flat.channels *= from->kernel[0];
+}
+
+carnot_int8_conv_params carnot_int8_conv_flat(const carnot_int8_conv_params* p) {
+  carnot_int8_conv_params flat = *p;
+  carnot_int8_flatten_window(&flat.window, &flat.channels);
   return flat;
 }
 
@@ -54,13 +57,13 @@ carnot_status* carnot_int8_flat_geometry(carnot_int8_planes planes, const carnot
   return NULL;
 }
 
-void carnot_int8_stack_weights(const carnot_int8_conv_params* p, const int8_t* weights,
-                               int8_t* stacked) {
-  const int64_t planes = p->window.kernel[0], taps = carnot_int8_conv_taps(p) / planes;
-  for (int64_t k = 0; k < p->filters; k++)
+void carnot_int8_stack_weights(const carnot_sliding_window* window, int64_t filters,
+                               int64_t channels, const int8_t* weights, int8_t* stacked) {
+  const int64_t planes = window->kernel[0], taps = window->kernel[1] * window->kernel[2];
+  for (int64_t k = 0; k < filters; k++)
     for (int64_t z = 0; z < planes; z++)
-      for (int64_t c = 0; c < p->channels; c++, stacked += taps)
-        memcpy(stacked, weights + ((k * p->channels + c) * planes + z) * taps, (size_t)taps);
+      for (int64_t c = 0; c < channels; c++, stacked += taps)
+        memcpy(stacked, weights + ((k * channels + c) * planes + z) * taps, (size_t)taps);
 }
 
 typedef struct stack_run {

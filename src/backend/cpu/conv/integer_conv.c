@@ -7,6 +7,14 @@
 
 enum { kMostImageChannels = 4 };
 
+carnot_integer_conv carnot_integer_conv_flat(const carnot_integer_conv* conv) {
+  carnot_integer_conv flat = *conv;
+  carnot_int8_flatten_window(&flat.window, &flat.channels);
+  flat.taps = 1;
+  for (int d = 0; d < flat.window.rank; d++) flat.taps *= flat.window.kernel[d];
+  return flat;
+}
+
 carnot_integer_conv_form carnot_integer_conv_form_of(const carnot_integer_conv* s) {
   if (s->group == s->channels && s->filters == s->channels && s->channels > 1 &&
       s->taps <= CARNOT_DEPTHWISE_INT8_MAX_TAPS)
@@ -29,6 +37,14 @@ static bool has_few_taps(const carnot_integer_conv* s) {
              : s->taps <= most;
 }
 
+// Whether the sizes of a convolution and of its flat form are those that tactics take.
+static bool is_in_range(const carnot_integer_conv* s, const carnot_integer_conv* flat) {
+  return s->channels >= 1 && s->filters >= 1 && flat->channels <= CARNOT_INT8_MAX_CHANNELS &&
+         s->filters <= CARNOT_INT8_MAX_CHANNELS && s->group >= 1 && s->channels % s->group == 0 &&
+         s->filters % s->group == 0 && (flat->channels == s->channels || s->group == 1) &&
+         has_few_taps(flat);
+}
+
 static carnot_int8_weights_shape weights_of(const carnot_integer_conv* s) {
   if (carnot_integer_conv_form_of(s) != CARNOT_INTEGER_CONV_IMAGE)
     return (carnot_int8_weights_shape){s->group, s->taps, s->channels / s->group,
@@ -43,10 +59,11 @@ size_t carnot_integer_conv_group_bytes(const carnot_tactic* tactic, const carnot
   return carnot_int8_group_bytes(tactic, &shape);
 }
 
-size_t carnot_integer_conv_bytes(const carnot_tactic* tactic, const carnot_integer_conv* s) {
-  return carnot_integer_conv_form_of(s) == CARNOT_INTEGER_CONV_DEPTHWISE
-             ? (size_t)carnot_packed_t4n32_bytes(s->taps, s->channels)
-             : carnot_integer_conv_group_bytes(tactic, s) * (size_t)s->group;
+size_t carnot_integer_conv_bytes(const carnot_tactic* tactic, const carnot_integer_conv* conv) {
+  const carnot_integer_conv s = carnot_integer_conv_flat(conv);
+  return carnot_integer_conv_form_of(&s) == CARNOT_INTEGER_CONV_DEPTHWISE
+             ? (size_t)carnot_packed_t4n32_bytes(s.taps, s.channels)
+             : carnot_integer_conv_group_bytes(tactic, &s) * (size_t)s.group;
 }
 
 static const carnot_operand_desc* given(const carnot_problem* p, uint32_t i) {
@@ -104,7 +121,7 @@ const char* carnot_integer_conv_read(const carnot_problem* problem, const carnot
                                      uint32_t x_input, uint32_t w_input, uint32_t w_zero,
                                      carnot_integer_conv* out, char* reason, size_t size) {
   const carnot_operand_desc *x = &problem->inputs[x_input], *w = given(problem, w_input);
-  if (x->rank != 3 && x->rank != 4) return "the activations are no tensors of rank 3 or 4";
+  if (x->rank < 3 || x->rank > 5) return "the activations are no tensors of rank 3 to 5";
   if (!w || !carnot_is_known(w) || !carnot_is_8bit(w->format.dtype))
     return "the weights are no known int8 or uint8";
   carnot_conv_problem conv = {.node = node};
@@ -112,17 +129,19 @@ const char* carnot_integer_conv_read(const carnot_problem* problem, const carnot
   if (why) return why;
   *out = (carnot_integer_conv){conv.window, conv.group, conv.channels, conv.filters, 1};
   for (int d = 0; d < conv.window.rank; d++) out->taps *= conv.window.kernel[d];
-  if (out->channels < 1 || out->filters < 1 || out->channels > CARNOT_INT8_MAX_CHANNELS ||
-      out->filters > CARNOT_INT8_MAX_CHANNELS || out->filters % out->group || !has_few_taps(out))
-    return carnot_because(reason, size, "%lld channels, %lld filters and %lld taps",
-                          (long long)out->channels, (long long)out->filters, (long long)out->taps);
+  const carnot_integer_conv flat = carnot_integer_conv_flat(out);
+  if (!is_in_range(out, &flat))
+    return carnot_because(reason, size, "%lld channels, %lld filters, %lld groups and %lld taps",
+                          (long long)out->channels, (long long)out->filters, (long long)out->group,
+                          (long long)out->taps);
   why = center(problem, w_input, w_zero, out->filters, NULL, NULL, reason, size);
   if (why) return why;
-  return carnot_int8_uses_tiles(problem->tactic) ? tiles_reject(out, reason, size) : NULL;
+  return carnot_int8_uses_tiles(problem->tactic) ? tiles_reject(&flat, reason, size) : NULL;
 }
 
-static carnot_status* pack(const carnot_problem* problem, const carnot_integer_conv* s,
-                           const int8_t* centered, carnot_prepared* out) {
+// |s| has two dimensions.
+static carnot_status* pack_flat(const carnot_problem* problem, const carnot_integer_conv* s,
+                                const int8_t* centered, carnot_prepared* out) {
   void* data;
   const carnot_int8_weights_shape shape = weights_of(s);
   const carnot_integer_conv_form form = carnot_integer_conv_form_of(s);
@@ -149,6 +168,18 @@ static carnot_status* pack(const carnot_problem* problem, const carnot_integer_c
   return NULL;
 }
 
+static carnot_status* pack(const carnot_problem* problem, const carnot_integer_conv* s,
+                           const int8_t* centered, carnot_prepared* out) {
+  const carnot_integer_conv flat = carnot_integer_conv_flat(s);
+  if (carnot_int8_planes_of(&s->window) != CARNOT_INT8_PLANES_AS_CHANNELS)
+    return pack_flat(problem, &flat, centered, out);
+  void* stacked;
+  const size_t bytes = (size_t)(s->filters * s->channels * s->taps);
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "weights before packing", &stacked));
+  carnot_int8_stack_weights(&s->window, s->filters, s->channels, centered, stacked);
+  return pack_flat(problem, &flat, stacked, out);
+}
+
 carnot_status* carnot_integer_conv_prepare(const carnot_problem* problem, uint32_t w,
                                            uint32_t w_zero, const carnot_integer_conv* s,
                                            carnot_prepared* out) {
@@ -172,13 +203,12 @@ carnot_status* carnot_integer_conv_prepare(const carnot_problem* problem, uint32
 
 carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* s,
                                             const carnot_step_view* step) {
-  CARNOT_TRY(carnot_sliding_window_check(&s->window, 1, 2));
+  CARNOT_TRY(carnot_sliding_window_check(&s->window, 1, 3));
   int64_t taps = 1;
   for (int d = 0; d < s->window.rank; d++) taps *= s->window.kernel[d];
-  CARNOT_CHECK(step->constant_count == CARNOT_INTEGER_CONV_CONSTANTS && s->group >= 1 &&
-                   s->channels >= 1 && s->channels <= CARNOT_INT8_MAX_CHANNELS && s->filters >= 1 &&
-                   s->filters <= CARNOT_INT8_MAX_CHANNELS && s->channels % s->group == 0 &&
-                   s->filters % s->group == 0 && s->taps == taps && has_few_taps(s),
+  const carnot_integer_conv flat = carnot_integer_conv_flat(s);
+  CARNOT_CHECK(step->constant_count == CARNOT_INTEGER_CONV_CONSTANTS && s->taps == taps &&
+                   is_in_range(s, &flat),
                INVALID_MODEL, "%u constants, %lld channels, %lld filters, %lld groups, %lld taps",
                step->constant_count, (long long)s->channels, (long long)s->filters,
                (long long)s->group, (long long)s->taps);

@@ -4,7 +4,7 @@
 #ifndef CARNOT_BACKEND_CPU_CONV_INTEGER_CONV_H_
 #define CARNOT_BACKEND_CPU_CONV_INTEGER_CONV_H_
 
-#include "backend/cpu/common/window_geometry.h"
+#include "backend/cpu/conv/int8_conv_planes.h"
 #include "backend/cpu/quantize/int8_kernel.h"
 
 // Stored in engines.
@@ -13,8 +13,12 @@ typedef struct carnot_integer_conv {
   int64_t group, channels, filters, taps;
 } carnot_integer_conv;
 
-// How it is computed, by its sizes alone: under every pixel of the window, over a padded image of
-// few channels (carnot_int8_image), or channel by channel.
+// The convolution of two dimensions that computes one of three (int8_conv_planes.h). Functions
+// below that take none of three say so.
+carnot_integer_conv carnot_integer_conv_flat(const carnot_integer_conv* conv);
+
+// How one of two dimensions is computed, by its sizes alone: under every pixel of the window, over
+// a padded image of few channels (carnot_int8_image), or channel by channel.
 typedef enum carnot_integer_conv_form {
   CARNOT_INTEGER_CONV_PIXELS,
   CARNOT_INTEGER_CONV_IMAGE,
@@ -22,11 +26,11 @@ typedef enum carnot_integer_conv_form {
 } carnot_integer_conv_form;
 carnot_integer_conv_form carnot_integer_conv_form_of(const carnot_integer_conv* conv);
 
-// Bytes of packed weights, and of those of one group.
+// Bytes of packed weights, and of those of one group of a convolution of two dimensions.
 size_t carnot_integer_conv_bytes(const carnot_tactic* tactic, const carnot_integer_conv* conv);
 size_t carnot_integer_conv_group_bytes(const carnot_tactic* tactic,
                                        const carnot_integer_conv* conv);
-// The convolution of one group; what operands hold is missing.
+// One group of a convolution of two dimensions; what operands hold is missing.
 carnot_conv2d_u8s8 carnot_integer_conv_call(const carnot_integer_conv* conv,
                                             const carnot_window_geometry* geometry);
 
@@ -47,12 +51,15 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* conv,
                                             const carnot_step_view* step) CARNOT_MUST_USE;
 
 typedef struct carnot_integer_conv_state {
-  carnot_window_geometry geometry;
+  carnot_int8_planes planes;
+  carnot_window_geometry given;     // where |planes| are copied
+  carnot_window_geometry geometry;  // of two dimensions
   carnot_work_partition partition;
-  int64_t parts;                // calls of the kernel
-  size_t border, image, tiles;  // of the workspace, behind the bias: bytes from its start
-  size_t part_bytes;            // of a part's tiles
-  size_t bytes;                 // of the workspace, which begins at a multiple of 64
+  int64_t parts;  // calls of the kernel
+  // Of the workspace, behind the bias: bytes from its start.
+  size_t border, stacked, image, tiles;
+  size_t part_bytes;  // of a part's tiles
+  size_t bytes;       // of the workspace, which begins at a multiple of 64
 } carnot_integer_conv_state;
 
 // configure: |x| is channels-last, of any type whose strides are those of the bytes.

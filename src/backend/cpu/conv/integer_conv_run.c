@@ -1,5 +1,4 @@
 // Convolutions by constant integer weights: the work of a run.
-#include "backend/cpu/conv/int8_conv.h"
 #include "backend/cpu/conv/integer_conv.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"
 
@@ -13,22 +12,28 @@ carnot_status* carnot_integer_conv_configure(const carnot_integer_conv* conv,
                                              const carnot_step_view* step, const carnot_operand* x,
                                              const carnot_operand* y,
                                              carnot_integer_conv_state* s) {
-  CARNOT_TRY(carnot_window_geometry_of(&conv->window, x, y, &s->geometry));
-  const carnot_window_geometry* g = &s->geometry;
-  CARNOT_CHECK(g->c == conv->channels && g->k == conv->filters, INVALID_ARGUMENT,
+  const carnot_integer_conv flat = carnot_integer_conv_flat(conv);
+  s->planes = carnot_int8_planes_of(&conv->window);
+  CARNOT_TRY(carnot_window_geometry_of(&conv->window, x, y, &s->given));
+  CARNOT_CHECK(s->given.c == conv->channels && s->given.k == conv->filters, INVALID_ARGUMENT,
                "%lld channels and %lld filters; the packed weights have %lld and %lld",
-               (long long)g->c, (long long)g->k, (long long)conv->channels,
+               (long long)s->given.c, (long long)s->given.k, (long long)conv->channels,
                (long long)conv->filters);
-  const carnot_conv2d_u8s8 call = carnot_integer_conv_call(conv, g);
+  CARNOT_TRY(carnot_int8_flat_geometry(s->planes, &s->given, &s->geometry));
+  const carnot_window_geometry* g = &s->geometry;
+  const carnot_conv2d_u8s8 call = carnot_integer_conv_call(&flat, g);
   s->partition = carnot_int8_conv_partition(step, &call);
   if (carnot_int8_uses_tiles(step->tactic)) CARNOT_TRY(carnot_int8_tiles_check(&call));
-  const carnot_integer_conv_form form = carnot_integer_conv_form_of(conv);
+  const carnot_integer_conv_form form = carnot_integer_conv_form_of(&flat);
   const bool is_image = form == CARNOT_INTEGER_CONV_IMAGE;
   s->parts = form == CARNOT_INTEGER_CONV_DEPTHWISE
                  ? carnot_ceildiv(g->n * g->p, depthwise_rows_per_part(g))
                  : carnot_work_partition_count(&s->partition) * conv->group;
   s->border = (size_t)conv->filters * sizeof(int32_t);
-  s->image = s->tiles = carnot_align_up(s->border + (size_t)conv->channels + 64, 64);
+  s->stacked = s->image = carnot_align_up(s->border + (size_t)flat.channels + 64, 64);
+  if (s->planes == CARNOT_INT8_PLANES_AS_CHANNELS)
+    s->image += carnot_align_up((size_t)(g->n * g->src_n) + kSlack, 64);
+  s->tiles = s->image;
   if (is_image) s->tiles += carnot_align_up((size_t)(call.n * call.src_n) + kSlack, 64);
   s->part_bytes = carnot_int8_conv_workspace(step->tactic, &call, /*readable=*/is_image);
   s->bytes = s->tiles + s->part_bytes * (size_t)s->parts;
@@ -88,10 +93,10 @@ static void image_row(void* argument, int64_t part) {
 }
 
 // |conv| over the padded images in the workspace.
-static void make_images(const carnot_integer_conv_state* s, const carnot_integer_conv_operands* o,
-                        void* workspace, carnot_conv2d_u8s8* conv, carnot_executor* executor) {
+static void make_images(const carnot_integer_conv_state* s, int zero, void* workspace,
+                        carnot_conv2d_u8s8* conv, carnot_executor* executor) {
   uint8_t* images = (uint8_t*)workspace + s->image;
-  image_run run = {&s->geometry, conv, o->x, images, (int)(o->zero & 255)};
+  image_run run = {&s->geometry, conv, conv->src, images, zero};
   carnot_executor_parallel(executor, conv->n * conv->h, image_row, &run);
   memset(images + conv->n * conv->src_n, 0, kSlack);
   conv->src = images;
@@ -134,21 +139,23 @@ static void run_depthwise(const carnot_step_view* step, const carnot_window_geom
 void carnot_integer_conv_run(const carnot_integer_conv* conv, const carnot_integer_conv_state* s,
                              const carnot_step_view* step, const carnot_integer_conv_operands* o,
                              void* workspace, carnot_executor* executor) {
+  const carnot_integer_conv flat = carnot_integer_conv_flat(conv);
   const int32_t* sums = step->constants[CARNOT_INTEGER_CONV_SUMS];
+  const int zero = (int)(o->zero & 255);
   int32_t* bias = workspace;
   uint8_t* border = (uint8_t*)workspace + s->border;
-  memset(border, (int)(o->zero & 255), (size_t)conv->channels + 64);
+  memset(border, zero, (size_t)flat.channels + 64);
   for (int64_t f = 0; f < conv->filters; f++)
     bias[f] =
         (int32_t)(uint32_t)(uint64_t)(-(o->zero + carnot_int8_shift(step->tactic, o->is_signed)) *
                                       (int64_t)sums[f]);
-  const carnot_integer_conv_form form = carnot_integer_conv_form_of(conv);
+  const carnot_integer_conv_form form = carnot_integer_conv_form_of(&flat);
   conv_run run = {.step = step,
                   .is_image = form == CARNOT_INTEGER_CONV_IMAGE,
-                  .group_bytes = carnot_integer_conv_group_bytes(step->tactic, conv),
+                  .group_bytes = carnot_integer_conv_group_bytes(step->tactic, &flat),
                   .s = s,
                   .workspace = (char*)workspace + s->tiles,
-                  .conv = carnot_integer_conv_call(conv, &s->geometry)};
+                  .conv = carnot_integer_conv_call(&flat, &s->geometry)};
   run.conv.src = o->x;
   run.conv.src_signed = o->is_signed;
   run.conv.weights = step->constants[CARNOT_INTEGER_CONV_WEIGHTS];
@@ -156,10 +163,15 @@ void carnot_integer_conv_run(const carnot_integer_conv* conv, const carnot_integ
   run.conv.dst = o->y;
   run.conv.epilogue = o->epilogue;
   run.conv.epilogue.bias = bias;
+  if (s->planes == CARNOT_INT8_PLANES_AS_CHANNELS) {
+    void* stacked = (char*)workspace + s->stacked;
+    carnot_int8_stack_planes(&s->given, o->x, zero, 0, s->geometry.n, stacked, executor);
+    run.conv.src = stacked;
+  }
   if (form == CARNOT_INTEGER_CONV_DEPTHWISE) {
     run_depthwise(step, &s->geometry, &run.conv, executor);
     return;
   }
-  if (run.is_image) make_images(s, o, workspace, &run.conv, executor);
+  if (run.is_image) make_images(s, zero, workspace, &run.conv, executor);
   carnot_executor_parallel(executor, s->parts, conv_part, &run);
 }
