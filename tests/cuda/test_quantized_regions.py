@@ -323,14 +323,17 @@ def test_bytes_between_element_wise_operators(tmp_path: pathlib.Path) -> None:
     assert np.array_equal(got, round_to(np.maximum(sums, F(0)) / F(0.05), 3, 0, 255, np.uint8))
 
 
-def test_mean_of_bytes(tmp_path: pathlib.Path) -> None:
-    x = numbers(np.int8, 2, 140, 7, 5)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("shape", [(2, 140, 7, 5), (1, 20, 63, 65)])
+def test_mean_of_bytes(tmp_path: pathlib.Path, shape: tuple, dtype: type) -> None:
+    x = numbers(dtype, *shape)
     m = Model()
-    y = m.node("GlobalAveragePool", m.dequantize(m.input("x", x), F(0.04), np.int8(11)))
+    y = m.node("GlobalAveragePool", m.dequantize(m.input("x", x), F(0.04), dtype(11)))
     y = m.quantize(y, F(0.006), np.uint8(100))
     (got,) = has_run(m, tmp_path, {y: np.uint8}, "cuda_mean_bytes")
     sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True)
-    want = round_to(sums.astype(F) * F(np.float64(F(0.04)) / (35 * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    factor = F(np.float64(F(0.04)) / (shape[2] * shape[3] * np.float64(F(0.006))))
+    want = round_to(sums.astype(F) * factor, 100, 0, 255, np.uint8)
     assert np.array_equal(got, want)
 
 

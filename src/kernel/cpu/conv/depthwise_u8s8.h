@@ -8,7 +8,7 @@
 // c |weights| packed t4n32 s8: for each panel of 32 channels and four taps (r,s) in order, 128
 // bytes; channel i of the panel and tap t at (i % 16 / 4) * 32 + i / 16 * 16 + i % 4 * 4 + t; zero
 // beyond the last tap and C (carnot_pack_t4n32_s8). |dst| [N*P*Q, C], pixels |ld| elements apart. A
-// call computes output rows [row0,row1) of N*P; disjoint calls may run at once. At most 64 taps.
+// call computes output rows [row0,row1) of N*P; disjoint calls may run at once. At most 128 taps.
 // Any thread. Source: ONNX QLinearConv-10 with group = C.
 #ifndef CARNOT_KERNEL_CPU_CONV_DEPTHWISE_U8S8_H_
 #define CARNOT_KERNEL_CPU_CONV_DEPTHWISE_U8S8_H_
@@ -18,7 +18,7 @@
 
 #include "kernel/cpu/common/epilogue_int8.h"
 
-enum { CARNOT_DEPTHWISE_INT8_MAX_TAPS = 64 };
+enum { CARNOT_DEPTHWISE_INT8_MAX_TAPS = 128 };
 
 typedef struct carnot_depthwise_u8s8 {
   int64_t n, h, w, c;  // input

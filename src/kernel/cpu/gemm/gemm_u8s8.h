@@ -7,7 +7,7 @@
 // padding. |b| packed k4n16 s8: for each panel of 16 columns and tap, ceil(C / 4) steps of 16
 // columns by 4 consecutive k; zero beyond C and N (carnot_pack_k4n16_s8). |dst| rows |ld| elements
 // apart. A call computes rows [m0,m1)
-// of columns [n0,n1), n0 a multiple of 16. At most 64 taps. Any thread. Source: ONNX
+// of columns [n0,n1), n0 a multiple of 16. At most 128 taps. Any thread. Source: ONNX
 // QLinearConv-10, QLinearMatMul-21, MatMulInteger-10.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_U8S8_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_U8S8_H_
@@ -17,7 +17,7 @@
 
 #include "kernel/cpu/common/epilogue_int8.h"
 
-enum { CARNOT_INT8_MAX_TAPS = 64 };
+enum { CARNOT_INT8_MAX_TAPS = 128 };
 
 typedef struct carnot_gemm_u8s8 {
   int64_t m, n, k;

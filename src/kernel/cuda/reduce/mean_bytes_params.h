@@ -3,7 +3,7 @@
 #define CARNOT_KERNEL_CUDA_REDUCE_MEAN_BYTES_PARAMS_H_
 
 // x [images, pixels, channels] to y [images, channels]; channels a multiple of 4. The grid is
-// (channels / 128, images), rounded up.
+// (channels / 32, images), rounded up.
 typedef struct carnot_cuda_mean_bytes_params {
   const void* x;
   void* y;
@@ -12,6 +12,6 @@ typedef struct carnot_cuda_mean_bytes_params {
   float scale;
 } carnot_cuda_mean_bytes_params;
 
-enum { CARNOT_CUDA_MEAN_BYTES_CHANNELS = 128, CARNOT_CUDA_MEAN_BYTES_THREADS = 256 };
+enum { CARNOT_CUDA_MEAN_BYTES_CHANNELS = 32, CARNOT_CUDA_MEAN_BYTES_THREADS = 1024 };
 
 #endif  // CARNOT_KERNEL_CUDA_REDUCE_MEAN_BYTES_PARAMS_H_
