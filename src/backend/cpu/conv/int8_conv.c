@@ -38,12 +38,15 @@ static void want_channels_last(carnot_problem* problem, const carnot_int8_region
 // NULL, or why the sizes of |p| exceed |limits| or those of any tactic.
 static const char* exceeds(const carnot_int8_conv_params* p, const carnot_int8_conv_limits* limits,
                            char* reason, size_t size) {
-  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
-  if (p->channels < 1 || p->filters < 1 || flat.channels > CARNOT_INT8_MAX_CHANNELS ||
+  if (p->channels < 1 || p->filters < 1 || p->channels > CARNOT_INT8_MAX_CHANNELS ||
       p->filters > CARNOT_INT8_MAX_CHANNELS || p->group < 1 || p->channels % p->group ||
       p->filters % p->group)
     return carnot_because(reason, size, "%lld channels, %lld filters and %lld groups",
                           (long long)p->channels, (long long)p->filters, (long long)p->group);
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  if (flat.channels > CARNOT_INT8_MAX_CHANNELS)
+    return carnot_because(reason, size, "%lld channels under a filter, takes up to %d",
+                          (long long)flat.channels, CARNOT_INT8_MAX_CHANNELS);
   if (flat.channels > p->channels && p->group > 1)
     return "a grouped window of several planes, rows or columns";
   if (carnot_int8_conv_taps(&flat) > limits->taps)

@@ -38,11 +38,14 @@ static bool has_few_taps(const carnot_integer_conv* s) {
 }
 
 // Whether the sizes of a convolution and of its flat form are those that tactics take.
-static bool is_in_range(const carnot_integer_conv* s, const carnot_integer_conv* flat) {
-  return s->channels >= 1 && s->filters >= 1 && flat->channels <= CARNOT_INT8_MAX_CHANNELS &&
-         s->filters <= CARNOT_INT8_MAX_CHANNELS && s->group >= 1 && s->channels % s->group == 0 &&
-         s->filters % s->group == 0 && (flat->channels == s->channels || s->group == 1) &&
-         has_few_taps(flat);
+static bool is_in_range(const carnot_integer_conv* s) {
+  if (s->channels < 1 || s->filters < 1 || s->channels > CARNOT_INT8_MAX_CHANNELS ||
+      s->filters > CARNOT_INT8_MAX_CHANNELS || s->group < 1 || s->channels % s->group ||
+      s->filters % s->group)
+    return false;
+  const carnot_integer_conv flat = carnot_integer_conv_flat(s);
+  return flat.channels <= CARNOT_INT8_MAX_CHANNELS &&
+         (flat.channels == s->channels || s->group == 1) && has_few_taps(&flat);
 }
 
 static carnot_int8_weights_shape weights_of(const carnot_integer_conv* s) {
@@ -129,13 +132,13 @@ const char* carnot_integer_conv_read(const carnot_problem* problem, const carnot
   if (why) return why;
   *out = (carnot_integer_conv){conv.window, conv.group, conv.channels, conv.filters, 1};
   for (int d = 0; d < conv.window.rank; d++) out->taps *= conv.window.kernel[d];
-  const carnot_integer_conv flat = carnot_integer_conv_flat(out);
-  if (!is_in_range(out, &flat))
+  if (!is_in_range(out))
     return carnot_because(reason, size, "%lld channels, %lld filters, %lld groups and %lld taps",
                           (long long)out->channels, (long long)out->filters, (long long)out->group,
                           (long long)out->taps);
   why = center(problem, w_input, w_zero, out->filters, NULL, NULL, reason, size);
   if (why) return why;
+  const carnot_integer_conv flat = carnot_integer_conv_flat(out);
   return carnot_int8_uses_tiles(problem->tactic) ? tiles_reject(&flat, reason, size) : NULL;
 }
 
@@ -206,12 +209,11 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* s,
   CARNOT_TRY(carnot_sliding_window_check(&s->window, 1, 3));
   int64_t taps = 1;
   for (int d = 0; d < s->window.rank; d++) taps *= s->window.kernel[d];
-  const carnot_integer_conv flat = carnot_integer_conv_flat(s);
-  CARNOT_CHECK(step->constant_count == CARNOT_INTEGER_CONV_CONSTANTS && s->taps == taps &&
-                   is_in_range(s, &flat),
-               INVALID_MODEL, "%u constants, %lld channels, %lld filters, %lld groups, %lld taps",
-               step->constant_count, (long long)s->channels, (long long)s->filters,
-               (long long)s->group, (long long)s->taps);
+  CARNOT_CHECK(
+      step->constant_count == CARNOT_INTEGER_CONV_CONSTANTS && s->taps == taps && is_in_range(s),
+      INVALID_MODEL, "%u constants, %lld channels, %lld filters, %lld groups, %lld taps",
+      step->constant_count, (long long)s->channels, (long long)s->filters, (long long)s->group,
+      (long long)s->taps);
   CARNOT_CHECK(
       step->constant_bytes[CARNOT_INTEGER_CONV_WEIGHTS] ==
               carnot_integer_conv_bytes(step->tactic, s) &&
