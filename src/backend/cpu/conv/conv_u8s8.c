@@ -33,29 +33,44 @@ static const char* tiles_reject(const carnot_int8_conv_params* p, char* reason, 
   return carnot_int8_tiles_reject(&call, p->group, reason, size);
 }
 
+// Tiles take windows whose pixels do not fit in L2, as those of many channels far apart, from a
+// copy of the pixels under each filter.
+static carnot_int8_planes form_of(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
+  const carnot_int8_planes planes = carnot_int8_planes_of(&p->window);
+  if (!carnot_int8_uses_tiles(tactic) || p->group > 1 ||
+      p->channels * carnot_int8_conv_taps(p) > CARNOT_INT8_MAX_CHANNELS)
+    return planes;
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(planes, p);
+  const carnot_window_geometry any =
+      carnot_window_geometry_of_any_size(&flat.window, flat.channels);
+  const carnot_conv2d_u8s8 call = call_of(&flat, &any);
+  return carnot_int8_tiles_fit(&call) ? planes : CARNOT_INT8_TAPS_AS_CHANNELS;
+}
+
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_int8_conv_params p;
   const char* why = carnot_int8_conv_read(problem, &kLimits, &p, reason, size);
   if (why || !carnot_int8_uses_tiles(problem->tactic)) return why;
-  const carnot_int8_conv_params flat = carnot_int8_conv_flat(&p);
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(form_of(problem->tactic, &p), &p);
   return tiles_reject(&flat, reason, size);
 }
 
 static size_t packed_bytes(const carnot_tactic* tactic, const carnot_int8_conv_params* p) {
-  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(form_of(tactic, p), p);
   const carnot_int8_weights_shape shape = shape_of(&flat);
   return carnot_int8_group_bytes(tactic, &shape) * (size_t)p->group;
 }
 
 static carnot_status* pack(const carnot_problem* problem, const carnot_int8_conv_params* p,
                            const int8_t* weights, carnot_prepared* out) {
-  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  const carnot_int8_planes planes = form_of(problem->tactic, p);
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(planes, p);
   const carnot_int8_weights_shape shape = shape_of(&flat);
   void* stacked = NULL;
-  if (carnot_int8_planes_of(&p->window) == CARNOT_INT8_PLANES_AS_CHANNELS) {
+  if (carnot_int8_is_copied(planes)) {
     CARNOT_TRY(carnot_calloc((size_t)(shape.n * shape.c * shape.taps), 1, "weights before packing",
                              &stacked));
-    carnot_int8_stack_weights(&p->window, p->filters, p->channels, weights, stacked);
+    carnot_int8_stack_weights(planes, &p->window, p->filters, p->channels, weights, stacked);
   }
   carnot_status* status =
       carnot_int8_pack(problem->tactic, &shape, stacked ? stacked : weights, shape.c * shape.taps,
@@ -79,15 +94,15 @@ static carnot_status* conv_validate(const carnot_step_view* step) {
 
 typedef struct conv_state {
   carnot_int8_planes planes;
-  carnot_window_geometry given;     // where |planes| are copied
+  carnot_window_geometry given;     // of the operands
   carnot_int8_conv_params conv;     // of two dimensions
   carnot_window_geometry geometry;  // of |at_once| images
-  int64_t images, at_once;          // output planes that are computed, and at once
+  int64_t images, at_once;          // all images, and those that are computed at once
   carnot_work_partition partition;
   size_t part_bytes, stacked_bytes;  // of workspace
 } conv_state;
 
-enum { kStackedBytes = 4 << 20 };  // of planes that are copied at once, if it is more than one
+enum { kStackedBytes = 4 << 20 };  // of images that are copied at once, if it is more than one
 
 // As many images as fit into kStackedBytes, evenly.
 static void set_stacked(conv_state* s) {
@@ -104,11 +119,12 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   conv_state* s = memory;
   const carnot_int8_conv_params* p = step->params;
   *out_workspace_bytes = 0;
-  *s = (conv_state){.planes = carnot_int8_planes_of(&p->window), .conv = carnot_int8_conv_flat(p)};
+  *s = (conv_state){.planes = form_of(step->tactic, p)};
+  s->conv = carnot_int8_conv_flat(s->planes, p);
   CARNOT_TRY(carnot_int8_conv_configure(step, inputs, outputs, &s->given));
   CARNOT_TRY(carnot_int8_flat_geometry(s->planes, &s->given, &s->geometry));
   s->images = s->at_once = s->geometry.n;
-  if (s->planes == CARNOT_INT8_PLANES_AS_CHANNELS && s->images > 0) set_stacked(s);
+  if (carnot_int8_is_copied(s->planes) && s->images > 0) set_stacked(s);
   s->geometry.n = s->at_once;
   const carnot_conv2d_u8s8 call = call_of(&s->conv, &s->geometry);
   s->partition = carnot_int8_conv_partition(step, &call);
@@ -171,7 +187,7 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
   const carnot_int8_conv_params* p = &s->conv;
   const carnot_window_geometry* g = &s->geometry;
   const int64_t parts = p->group * carnot_work_partition_count(&s->partition);
-  const bool stacks = s->planes == CARNOT_INT8_PLANES_AS_CHANNELS;
+  const bool stacks = carnot_int8_is_copied(s->planes);
   conv_run run = {
       .p = p,
       .s = s,
@@ -185,8 +201,8 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
   for (int64_t image = 0; image < s->images; image += s->at_once) {
     const int64_t count = carnot_min_i64(s->at_once, s->images - image);
     if (stacks)
-      carnot_int8_stack_planes(&s->given, inputs[p->region.x].data, p->region.x_zero, image, count,
-                               workspace, executor);
+      carnot_int8_stack_images(s->planes, &s->given, inputs[p->region.x].data, p->region.x_zero,
+                               image, count, workspace, executor);
     run.pixels = count * g->p * g->q;
     carnot_executor_parallel(executor, parts, conv_part, &run);
     run.y += run.pixels * g->ld * run.y_bytes;

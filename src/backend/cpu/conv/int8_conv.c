@@ -43,7 +43,7 @@ static const char* exceeds(const carnot_int8_conv_params* p, const carnot_int8_c
       p->filters % p->group)
     return carnot_because(reason, size, "%lld channels, %lld filters and %lld groups",
                           (long long)p->channels, (long long)p->filters, (long long)p->group);
-  const carnot_int8_conv_params flat = carnot_int8_conv_flat(p);
+  const carnot_int8_conv_params flat = carnot_int8_conv_flat(carnot_int8_planes_of(&p->window), p);
   if (flat.channels > CARNOT_INT8_MAX_CHANNELS)
     return carnot_because(reason, size, "%lld channels under a filter, takes up to %d",
                           (long long)flat.channels, CARNOT_INT8_MAX_CHANNELS);
@@ -82,7 +82,7 @@ const char* carnot_int8_conv_read(carnot_problem* problem, const carnot_int8_con
 }
 
 static size_t border_bytes(const carnot_int8_conv_params* p) {
-  return (size_t)carnot_int8_conv_flat(p).channels + 64;
+  return (size_t)carnot_int8_conv_flat(carnot_int8_planes_of(&p->window), p).channels + 64;
 }
 
 static carnot_status* make_vectors(const carnot_problem* problem,

@@ -9,7 +9,7 @@ enum { kMostImageChannels = 4 };
 
 carnot_integer_conv carnot_integer_conv_flat(const carnot_integer_conv* conv) {
   carnot_integer_conv flat = *conv;
-  carnot_int8_flatten_window(&flat.window, &flat.channels);
+  carnot_int8_flatten_window(carnot_int8_planes_of(&conv->window), &flat.window, &flat.channels);
   flat.taps = 1;
   for (int d = 0; d < flat.window.rank; d++) flat.taps *= flat.window.kernel[d];
   return flat;
@@ -174,12 +174,12 @@ static carnot_status* pack_flat(const carnot_problem* problem, const carnot_inte
 static carnot_status* pack(const carnot_problem* problem, const carnot_integer_conv* s,
                            const int8_t* centered, carnot_prepared* out) {
   const carnot_integer_conv flat = carnot_integer_conv_flat(s);
-  if (carnot_int8_planes_of(&s->window) != CARNOT_INT8_PLANES_AS_CHANNELS)
-    return pack_flat(problem, &flat, centered, out);
+  const carnot_int8_planes planes = carnot_int8_planes_of(&s->window);
+  if (!carnot_int8_is_copied(planes)) return pack_flat(problem, &flat, centered, out);
   void* stacked;
   const size_t bytes = (size_t)(s->filters * s->channels * s->taps);
   CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "weights before packing", &stacked));
-  carnot_int8_stack_weights(&s->window, s->filters, s->channels, centered, stacked);
+  carnot_int8_stack_weights(planes, &s->window, s->filters, s->channels, centered, stacked);
   return pack_flat(problem, &flat, stacked, out);
 }
 

@@ -52,7 +52,7 @@ carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* conv,
 
 typedef struct carnot_integer_conv_state {
   carnot_int8_planes planes;
-  carnot_window_geometry given;     // where |planes| are copied
+  carnot_window_geometry given;     // of the operands
   carnot_window_geometry geometry;  // of two dimensions
   carnot_work_partition partition;
   int64_t parts;  // calls of the kernel

@@ -31,7 +31,7 @@ carnot_status* carnot_integer_conv_configure(const carnot_integer_conv* conv,
                  : carnot_work_partition_count(&s->partition) * conv->group;
   s->border = (size_t)conv->filters * sizeof(int32_t);
   s->stacked = s->image = carnot_align_up(s->border + (size_t)flat.channels + 64, 64);
-  if (s->planes == CARNOT_INT8_PLANES_AS_CHANNELS)
+  if (carnot_int8_is_copied(s->planes))
     s->image += carnot_align_up((size_t)(g->n * g->src_n) + kSlack, 64);
   s->tiles = s->image;
   if (is_image) s->tiles += carnot_align_up((size_t)(call.n * call.src_n) + kSlack, 64);
@@ -163,9 +163,9 @@ void carnot_integer_conv_run(const carnot_integer_conv* conv, const carnot_integ
   run.conv.dst = o->y;
   run.conv.epilogue = o->epilogue;
   run.conv.epilogue.bias = bias;
-  if (s->planes == CARNOT_INT8_PLANES_AS_CHANNELS) {
+  if (carnot_int8_is_copied(s->planes)) {
     void* stacked = (char*)workspace + s->stacked;
-    carnot_int8_stack_planes(&s->given, o->x, zero, 0, s->geometry.n, stacked, executor);
+    carnot_int8_stack_images(s->planes, &s->given, o->x, zero, 0, s->geometry.n, stacked, executor);
     run.conv.src = stacked;
   }
   if (form == CARNOT_INTEGER_CONV_DEPTHWISE) {

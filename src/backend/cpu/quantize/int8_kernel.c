@@ -26,7 +26,7 @@ carnot_status* carnot_int8_pack(const carnot_tactic* tactic, const carnot_int8_w
   return NULL;
 }
 
-static bool fits_tiles(const carnot_conv2d_u8s8* conv) {
+bool carnot_int8_tiles_fit(const carnot_conv2d_u8s8* conv) {
   const carnot_conv2d_s8_tiles call = {.conv = *conv};
   return carnot_conv2d_s8_tiles_fits(&call);
 }
@@ -38,11 +38,12 @@ const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv, int64_t gro
     return carnot_because(reason, size,
                           "%lld channels in %lld groups, takes %d and more in up to %d",
                           (long long)conv->c, (long long)groups, kLeastChannels, kMostGroups);
-  return fits_tiles(conv) ? NULL : "the pixels under the window do not fit in L2";
+  return carnot_int8_tiles_fit(conv) ? NULL : "the pixels under the window do not fit in L2";
 }
 
 carnot_status* carnot_int8_tiles_check(const carnot_conv2d_u8s8* conv) {
-  CARNOT_CHECK(fits_tiles(conv), INVALID_MODEL, "the pixels under the window do not fit in L2");
+  CARNOT_CHECK(carnot_int8_tiles_fit(conv), INVALID_MODEL,
+               "the pixels under the window do not fit in L2");
   return NULL;
 }
 

@@ -38,6 +38,8 @@ carnot_status* carnot_int8_pack(const carnot_tactic* tactic, const carnot_int8_w
                                 const int8_t* weights, int64_t stride_n, int64_t stride_tap,
                                 int64_t stride_c, int index, carnot_prepared* out) CARNOT_MUST_USE;
 
+// Whether the pixels under the window fit in L2.
+bool carnot_int8_tiles_fit(const carnot_conv2d_u8s8* conv);
 // NULL, or why tiles do not take the convolution of |groups| groups, each with these sizes.
 const char* carnot_int8_tiles_reject(const carnot_conv2d_u8s8* conv, int64_t groups, char* reason,
                                      size_t size);
