@@ -27,6 +27,13 @@ typedef struct carnot_sliding_window {
   bool ceil_mode;
 } carnot_sliding_window;
 
+// Elements of the window.
+static inline int64_t carnot_sliding_window_taps(const carnot_sliding_window* w) {
+  int64_t taps = 1;
+  for (int d = 0; d < w->rank; d++) taps *= w->kernel[d];
+  return taps;
+}
+
 // Whether each result reads the one element at its own position.
 static inline bool carnot_sliding_window_is_pointwise(const carnot_sliding_window* w) {
   for (int d = 0; d < w->rank; d++)

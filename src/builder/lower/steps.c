@@ -11,7 +11,7 @@
 
 static bool is_packed_alike(const carnot_plan_blob* blob, const char* packing, const void* data,
                             size_t bytes) {
-  return blob->tensor.data && blob->packing[0] && blob->tensor.dims[0] == (int64_t)bytes &&
+  return blob->tensor.dims[0] == (int64_t)bytes && blob->tensor.data &&
          strcmp(blob->packing, packing) == 0 && memcmp(blob->tensor.data, data, bytes) == 0;
 }
 

@@ -14,6 +14,12 @@ typedef struct carnot_window_geometry {
   carnot_conv_depth depth;  // of a 3-D window
 } carnot_window_geometry;
 
+// The depth of any window: one of two dimensions covers one plane of one.
+static inline carnot_conv_depth carnot_window_depth(const carnot_window_geometry* g) {
+  const carnot_conv_depth flat = {.taps = 1, .in = 1, .out = 1, .stride = 1, .dilation = 1};
+  return g->depth.taps ? g->depth : flat;
+}
+
 // Initializers of the fields that the parameters of every window kernel have by these names: sizes
 // but channels, window and padding.
 #define CARNOT_WINDOW_FIELDS(g)                                                              \

@@ -20,9 +20,7 @@ enum { CARNOT_INT8_BORDER = CARNOT_INT8_CONSTANTS, CARNOT_INT8_CONV_CONSTANTS };
 
 // Elements of the window.
 static inline int64_t carnot_int8_conv_taps(const carnot_int8_conv_params* p) {
-  int64_t taps = 1;
-  for (int d = 0; d < p->window.rank; d++) taps *= p->window.kernel[d];
-  return taps;
+  return carnot_sliding_window_taps(&p->window);
 }
 // The weights [filters, channels / group, window].
 static inline carnot_quantized_shape carnot_int8_conv_weights(const carnot_int8_conv_params* p) {

@@ -14,19 +14,13 @@ carnot_int8_planes carnot_int8_planes_of(const carnot_sliding_window* w) {
                                                     : CARNOT_INT8_PLANES_AS_CHANNELS;
 }
 
-static int64_t taps_of(const carnot_sliding_window* w) {
-  int64_t taps = 1;
-  for (int d = 0; d < w->rank; d++) taps *= w->kernel[d];
-  return taps;
-}
-
 void carnot_int8_flatten_window(carnot_int8_planes planes, carnot_sliding_window* window,
                                 int64_t* channels) {
   if (planes == CARNOT_INT8_PLANES_NONE) return;
   const carnot_sliding_window from = *window;
   if (planes == CARNOT_INT8_PLANES_AS_CHANNELS) *channels *= from.kernel[0];
   if (planes == CARNOT_INT8_TAPS_AS_CHANNELS) {
-    *channels *= taps_of(&from);
+    *channels *= carnot_sliding_window_taps(&from);
     *window = (carnot_sliding_window){
         .rank = 2, .kernel = {1, 1}, .strides = {1, 1}, .dilations = {1, 1}};
     return;
@@ -47,14 +41,8 @@ carnot_int8_conv_params carnot_int8_conv_flat(carnot_int8_planes planes,
   return flat;
 }
 
-// A window of two dimensions has one plane.
-static carnot_conv_depth depth_of(const carnot_window_geometry* g) {
-  const carnot_conv_depth flat = {.taps = 1, .in = 1, .out = 1, .stride = 1, .dilation = 1};
-  return g->depth.taps ? g->depth : flat;
-}
-
 static void set_taps_as_channels(const carnot_window_geometry* g, carnot_window_geometry* out) {
-  const carnot_conv_depth d = depth_of(g);
+  const carnot_conv_depth d = carnot_window_depth(g);
   out->n = g->n * d.out * g->p, out->h = out->p = 1, out->w = g->q;
   out->c = g->c * d.taps * g->r * g->s;
   out->r = out->s = out->stride_h = out->stride_w = out->dilation_h = out->dilation_w = 1;
@@ -90,7 +78,7 @@ carnot_status* carnot_int8_flat_geometry(carnot_int8_planes planes, const carnot
 void carnot_int8_stack_weights(carnot_int8_planes planes, const carnot_sliding_window* window,
                                int64_t filters, int64_t channels, const int8_t* weights,
                                int8_t* stacked) {
-  const int64_t taps = taps_of(window),
+  const int64_t taps = carnot_sliding_window_taps(window),
                 outer = planes == CARNOT_INT8_TAPS_AS_CHANNELS ? taps : window->kernel[0],
                 inner = taps / outer;
   for (int64_t k = 0; k < filters; k++)
@@ -123,7 +111,7 @@ static void stack_pixels(const stack_run* run, const uint8_t* row, int64_t at, i
 // Row |h| of plane |z| of image |n|, NULL in the padding.
 static const uint8_t* row_at(const stack_run* run, int64_t n, int64_t z, int64_t h) {
   const carnot_window_geometry* g = run->g;
-  const carnot_conv_depth d = depth_of(g);
+  const carnot_conv_depth d = carnot_window_depth(g);
   if ((uint64_t)z >= (uint64_t)d.in || (uint64_t)h >= (uint64_t)g->h) return NULL;
   return run->x + n * g->src_n + z * d.src + h * g->src_h;
 }
@@ -143,7 +131,7 @@ static void stack_planes(void* argument, int64_t part) {
 static void stack_taps(void* argument, int64_t part) {
   const stack_run* run = argument;
   const carnot_window_geometry* g = run->g;
-  const carnot_conv_depth d = depth_of(g);
+  const carnot_conv_depth d = carnot_window_depth(g);
   const int64_t image = run->first + part, p = image % g->p, o = image / g->p % d.out,
                 n = image / g->p / d.out, pixel = g->c * d.taps * g->r * g->s;
   uint8_t* to = run->stacked + part * g->q * pixel;

@@ -10,8 +10,7 @@ enum { kMostImageChannels = 4 };
 carnot_integer_conv carnot_integer_conv_flat(const carnot_integer_conv* conv) {
   carnot_integer_conv flat = *conv;
   carnot_int8_flatten_window(carnot_int8_planes_of(&conv->window), &flat.window, &flat.channels);
-  flat.taps = 1;
-  for (int d = 0; d < flat.window.rank; d++) flat.taps *= flat.window.kernel[d];
+  flat.taps = carnot_sliding_window_taps(&flat.window);
   return flat;
 }
 
@@ -130,8 +129,8 @@ const char* carnot_integer_conv_read(const carnot_problem* problem, const carnot
   carnot_conv_problem conv = {.node = node};
   const char* why = carnot_conv_problem_sizes(x, w, &conv, reason, size);
   if (why) return why;
-  *out = (carnot_integer_conv){conv.window, conv.group, conv.channels, conv.filters, 1};
-  for (int d = 0; d < conv.window.rank; d++) out->taps *= conv.window.kernel[d];
+  *out = (carnot_integer_conv){conv.window, conv.group, conv.channels, conv.filters,
+                               carnot_sliding_window_taps(&conv.window)};
   if (!is_in_range(out))
     return carnot_because(reason, size, "%lld channels, %lld filters, %lld groups and %lld taps",
                           (long long)out->channels, (long long)out->filters, (long long)out->group,
@@ -207,8 +206,7 @@ carnot_status* carnot_integer_conv_prepare(const carnot_problem* problem, uint32
 carnot_status* carnot_integer_conv_validate(const carnot_integer_conv* s,
                                             const carnot_step_view* step) {
   CARNOT_TRY(carnot_sliding_window_check(&s->window, 1, 3));
-  int64_t taps = 1;
-  for (int d = 0; d < s->window.rank; d++) taps *= s->window.kernel[d];
+  const int64_t taps = carnot_sliding_window_taps(&s->window);
   CARNOT_CHECK(
       step->constant_count == CARNOT_INTEGER_CONV_CONSTANTS && s->taps == taps && is_in_range(s),
       INVALID_MODEL, "%u constants, %lld channels, %lld filters, %lld groups, %lld taps",

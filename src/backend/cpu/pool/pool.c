@@ -83,7 +83,7 @@ static carnot_status* configure_as(const carnot_step_view* step, const carnot_op
   const carnot_window_geometry* geometry = &state->geometry;
   CARNOT_CHECK(geometry->c == geometry->k, INVALID_ARGUMENT, "%lld channels give %lld",
                (long long)geometry->c, (long long)geometry->k);
-  state->row_count = geometry->n * (geometry->depth.taps ? geometry->depth.out : 1) * geometry->p;
+  state->row_count = geometry->n * carnot_window_depth(geometry).out * geometry->p;
   state->rows_per_part =
       carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s *
                                                  carnot_max_i64(1, geometry->depth.taps));
@@ -225,12 +225,6 @@ static void taps_inside(int64_t at, int64_t dilation, int64_t taps, int64_t size
   *end = carnot_min_i64(taps, at < size ? carnot_ceildiv(size - at, dilation) : 0);
 }
 
-// A window of two dimensions has one plane.
-static carnot_conv_depth depth_of(const carnot_window_geometry* t) {
-  const carnot_conv_depth flat = {.taps = 1, .in = 1, .out = 1, .stride = 1, .dilation = 1};
-  return t->depth.taps ? t->depth : flat;
-}
-
 // The maxima of |count| rows from |x| on, |step| apart, each of all pixels.
 static void max_of_rows(const bytes_run* run, const uint8_t* x, int64_t step, int64_t count,
                         uint8_t* row) {
@@ -245,7 +239,7 @@ static void max_of_rows(const bytes_run* run, const uint8_t* x, int64_t step, in
 // room for two rows: those of a plane, and of the planes before it.
 static void max_bytes_row(const bytes_run* run, int64_t index, uint8_t* row) {
   const carnot_window_geometry* t = &run->state->geometry;
-  const carnot_conv_depth d = depth_of(t);
+  const carnot_conv_depth d = carnot_window_depth(t);
   const int64_t p = index % t->p, o = index / t->p % d.out, image = index / t->p / d.out;
   const int64_t h = p * t->stride_h - t->pad_h, step = t->dilation_h * t->src_h;
   const int64_t z = o * d.stride - d.pad;
