@@ -17,6 +17,9 @@
 // k and v then move bytes. Between FP8 values attention may compute in half precision, with casts
 // behind dequantize nodes and before quantize nodes. The quantize node of the result, with the cast
 // to float32 before it, joins where a kernel takes it.
+//
+// On an accelerator fuse_quantized_attention takes attention between 8-bit integers before
+// convert_to_mixed_precision would store its scores in half precision.
 #include "pass/emit.h"
 
 enum { kMaxNodes = 32, kMaxCuts = 3 };
@@ -477,7 +480,13 @@ static carnot_node* values_matmul(const carnot_value* p) {
   return NULL;
 }
 
-static carnot_status* visit(carnot_block* block, void* user) {
+// Between 8-bit integers, by layers that no one asked to compute in another type.
+static bool is_integer_match(const match* m, const carnot_node* matmul) {
+  return m->is_quantized && m->dtype == CARNOT_DTYPE_F32 && !matmul->precision;
+}
+
+static carnot_status* fuse_in(carnot_block* block, const carnot_pass_options* options,
+                              bool only_quantized) {
   // Fusing moves nodes, so the matmuls are listed first; a matmul that is gone has no block's
   // reader left.
   size_t count = 0;
@@ -495,15 +504,16 @@ static carnot_status* visit(carnot_block* block, void* user) {
     const carnot_value* p = softmaxes[i]->outputs[0];
     carnot_node* matmul = values_matmul(p);
     match m = {.dtype = p->type.dtype, .is_quantized = matmul && dequantizes(matmul, 1)};
+    if (only_quantized && !(matmul && is_integer_match(&m, matmul))) continue;
     bool is_whole = matmul && matmul->block == block && take_all(&m, matmul);
     CARNOT_TRY(m.status);
     if (!is_whole) undo_cuts(&m);
     if (!is_whole) continue;
     if (m.cut_count) CARNOT_TRY(carnot_block_positions(block, &positions));
     carnot_sort_nodes(m.nodes, m.count, positions);
-    if (m.count > m.float_count && !carnot_pass_accepts(user, m.nodes, m.count))
+    if (m.count > m.float_count && !carnot_pass_accepts(options, m.nodes, m.count))
       m.count = m.float_count;
-    if (carnot_pass_accepts(user, m.nodes, m.count))
+    if (carnot_pass_accepts(options, m.nodes, m.count))
       CARNOT_TRY(carnot_fuse(m.nodes, m.count, NULL));
     else
       undo_cuts(&m);
@@ -511,7 +521,21 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
+static carnot_status* visit(carnot_block* block, void* user) {
+  return fuse_in(block, user, /*only_quantized=*/false);
+}
+static carnot_status* visit_quantized(carnot_block* block, void* user) {
+  return fuse_in(block, user, /*only_quantized=*/true);
+}
+
 carnot_status* carnot_pass_fuse_attention(carnot_graph* graph, const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, visit, (void*)(uintptr_t)options));
   return carnot_pass_dce(graph, options);  // what was cut anew, or is read in slices
+}
+
+carnot_status* carnot_pass_fuse_quantized_attention(carnot_graph* graph,
+                                                    const carnot_pass_options* options) {
+  if (!options->device) return NULL;
+  CARNOT_TRY(carnot_each_block(graph->main, visit_quantized, (void*)(uintptr_t)options));
+  return carnot_pass_dce(graph, options);
 }

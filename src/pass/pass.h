@@ -120,6 +120,9 @@ carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
 // Fuses scaled dot-product attention into one region where a kernel takes it.
 carnot_status* carnot_pass_fuse_attention(carnot_graph* graph,
                                           const carnot_pass_options* options) CARNOT_MUST_USE;
+// The same between 8-bit integers alone, before other layers become half precision (accelerator).
+carnot_status* carnot_pass_fuse_quantized_attention(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
 // Recognises the rotary embedding of heads from its parts (CPU).
 carnot_status* carnot_pass_fuse_rotary(carnot_graph* graph,
                                        const carnot_pass_options* options) CARNOT_MUST_USE;

@@ -76,6 +76,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_pad_channels, false, false},
     {"constant_folding", "folds the weights of padded and transposed convolutions",
      carnot_pass_constant_folding, false, false},
+    {"fuse_quantized_attention", "recognises attention between 8-bit integers on an accelerator",
+     carnot_pass_fuse_quantized_attention, false, false},
     {"convert_to_mixed_precision", "stores FP32 layers as FP16 or BF16 on an accelerator",
      carnot_pass_convert_to_mixed_precision, true, false},
     {"fuse_cross_covariance", "recognises attention between channels",

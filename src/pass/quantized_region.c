@@ -132,17 +132,20 @@ static bool is_follower(const carnot_node* node, const carnot_value* value) {
          carnot_same_dims(&value->type, &node->outputs[0]->type);
 }
 
-// The dequantize node that alone reads the quantized |value|, in front of an addition.
-static carnot_node* dequantized_addend(const carnot_value* value) {
+// The dequantize node that alone reads the quantized |value|, in front of an addition, or of a
+// function where |functions|.
+static carnot_node* dequantized_operand(const carnot_value* value, bool functions) {
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || node->op != CARNOT_OP_DEQUANTIZE_LINEAR ||
       node->inputs[0] != value)
     return NULL;
   const carnot_node* next = carnot_only_user(node->outputs[0]);
-  return next && next->block == node->block && is_addition(next) ? node : NULL;
+  const bool follows = next && (is_addition(next) || (functions && next->op == CARNOT_OP_UNARY));
+  return follows && next->block == node->block ? node : NULL;
 }
 
-static carnot_status* follow(proposal* p, carnot_value* value) {
+// On the processor a function of a byte is a table, which is faster than to compute it.
+static carnot_status* follow(proposal* p, carnot_value* value, bool functions) {
   bool is_twice = false;
   for (;;) {
     carnot_node* node = carnot_only_user(value);
@@ -156,7 +159,7 @@ static carnot_status* follow(proposal* p, carnot_value* value) {
     if (node->op != CARNOT_OP_CAST) mark_end(p);
     value = node->outputs[0];
     if (node->op != CARNOT_OP_QUANTIZE_LINEAR) continue;
-    node = is_twice || p->count == kMostNodes ? NULL : dequantized_addend(value);
+    node = is_twice || p->count == kMostNodes ? NULL : dequantized_operand(value, functions);
     if (!node) return NULL;
     is_twice = true;
     p->nodes[p->count++] = node;
@@ -188,7 +191,7 @@ carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_
   proposal p = {.count = 0};
   if (!options->accepts || !carnot_is_quantized_anchor(anchor)) return NULL;
   CARNOT_TRY(begin(&p, anchor));
-  CARNOT_TRY(follow(&p, anchor->outputs[0]));
+  CARNOT_TRY(follow(&p, anchor->outputs[0], options->device));
   for (int end = p.end_count - 1; end >= 0; end--) {
     undo_copies(&p, p.copies_at[end]);
     if (carnot_pass_accepts(options, p.nodes, p.ends[end]))

@@ -1,13 +1,32 @@
 // Sinks reshapes of GEMM results through element-wise readers:
 //   reshape(gemm(x)) + r  ->  reshape(gemm(x) + reshape(r))
-// so that bias, activation and residual fuse into the epilogue, and through the dynamic
-// quantization that reads it. Exporters flatten [B,S,N] to [B*S,N] before the GEMM and reshape its
-// result.
+// so that bias, activation and residual fuse into the epilogue, and through the quantize and
+// dequantize nodes between them and the dynamic quantization that reads it. Exporters flatten
+// [B,S,N] to [B*S,N] before the GEMM and reshape its result.
 #include "pass/pass.h"
 
 enum { kMostSteps = 16 };
 
 static bool is_reshape(const carnot_node* node) { return node && node->op == CARNOT_OP_RESHAPE; }
+
+// To bytes or back with one scale.
+static bool is_conversion(const carnot_node* node) {
+  if (node->op != CARNOT_OP_QUANTIZE_LINEAR && node->op != CARNOT_OP_DEQUANTIZE_LINEAR)
+    return false;
+  const carnot_type* scale = &node->inputs[1]->type;
+  return carnot_is_ranked(node->inputs[1]) && scale->rank == 0;
+}
+
+static bool is_pointwise(const carnot_node* node) {
+  return carnot_node_fn(node) != CARNOT_FN_COUNT || is_conversion(node);
+}
+
+// A dequantize node stays next to what it dequantizes for, but where that is pointwise too.
+static bool may_sink_below(const carnot_node* node) {
+  if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR) return is_pointwise(node);
+  const carnot_node* reader = carnot_only_user(node->outputs[0]);
+  return is_conversion(node) && reader && carnot_node_fn(reader) != CARNOT_FN_COUNT;
+}
 
 // An anchor's result, or what pointwise operators of its size make of it.
 static bool comes_from_anchor(const carnot_value* value) {
@@ -16,7 +35,7 @@ static bool comes_from_anchor(const carnot_value* value) {
     if (node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM ||
         node->op == CARNOT_OP_MATMUL_INTEGER)
       return true;
-    if (carnot_node_fn(node) == CARNOT_FN_COUNT && node->op != CARNOT_OP_CAST) return false;
+    if (!is_pointwise(node) && node->op != CARNOT_OP_CAST) return false;
     const carnot_value* next = NULL;
     for (int k = 0; k < node->input_count && !next; k++)
       if (node->inputs[k] && !node->inputs[k]->constant &&
@@ -172,7 +191,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (node->op == CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR) CARNOT_TRY(sink_below_quantize(node));
-    if (carnot_node_fn(node) == CARNOT_FN_COUNT || !carnot_is_ranked(node->outputs[0])) continue;
+    if (!may_sink_below(node) || !carnot_is_ranked(node->outputs[0])) continue;
     carnot_node* reshape = reshape_above(node);
     if (reshape) CARNOT_TRY(sink(node, reshape));
   }

@@ -68,6 +68,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #endif
 
 #include "kernel/cuda/attention/attention_cached_params.h"
+#include "kernel/cuda/attention/attention_int8_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_operands.cuh"
 #include "kernel/cuda/attention/attention_tma_params.h"
@@ -84,6 +85,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
 #include "kernel/cuda/norm/norm_params.h"
+#include "kernel/cuda/quantize/table_bytes_params.h"
 #include "kernel/cuda/recurrent/linear_scan.cuh"
 #include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
@@ -292,6 +294,56 @@ static void run_attention_mixed(const void* given, unsigned long long far) {
     s = mixed;
   });
 }
+// Attention between 8-bit integers, by the rule of its parameters.
+static i32 centered(const carnot_cuda_int8_operand& o, const void* data, i64 at) {
+  return (i8)(((const u8*)data)[at] ^ (u8)o.flip) - o.zero;
+}
+static f32 rounded_score(const carnot_cuda_score_rounding& r, f32 x) {
+  return r.scale == 0 ? x : rintf(fminf(fmaxf(x, r.low), r.high)) * r.scale;
+}
+static void run_attention_int8(const void* given, unsigned long long far) {
+  carnot_cuda_attention_int8_params p;
+  memcpy(&p, given, sizeof(p));
+  carnot_cuda_attention_params& h = p.heads;
+  bring_near(h.q, far), bring_near(h.k, far), bring_near(h.v, far);
+  bring_near(h.y, far), bring_near(h.mask, far);
+  std::vector<f32> s((size_t)h.keys);
+  for (i64 i = 0; i < (i64)h.outer * h.inner * h.queries; i++) {
+    const i64 n = i % h.queries, inner = i / h.queries % h.inner, outer = i / h.queries / h.inner;
+    auto row = [&](const long long* apart, i64 at) {
+      return outer * apart[0] + inner * apart[1] + at * apart[2];
+    };
+    for (int k = 0; k < h.keys; k++) {
+      i32 sum = 0;
+      for (int e = 0; e < h.size; e++)
+        sum += centered(p.q, h.q, row(h.q_s, n) + e) * centered(p.k, h.k, row(h.k_s, k) + e);
+      f32 x = (f32)sum * p.score_scale;
+      x = rounded_score(p.scores, x);
+      x = p.divides ? x / p.factor : x * p.factor;
+      if (p.scaled.scale) x = rounded_score(p.scaled, x / p.scaled.scale);
+      x += mask_at<f32>(h, h.mask, row(h.mask_s, n), k);
+      if (p.masked.scale) x = rounded_score(p.masked, x / p.masked.scale);
+      s[(size_t)k] = x;
+    }
+    const f32 most = *std::max_element(s.begin(), s.end());
+    f64 total = 0;
+    for (f32 x : s) total += exp((f64)x - most);
+    for (f32& x : s)
+      x = rintf(
+          fminf(fmaxf((f32)(exp((f64)x - most) / total) * p.weight_factor, 0), p.weight_high));
+    for (int e = 0; e < h.value_size; e++) {
+      i32 sum = 0;
+      for (int k = 0; k < h.keys; k++)
+        sum += (i32)s[(size_t)k] * centered(p.v, h.v, row(h.v_s, k) + e);
+      const f32 y = (f32)sum * p.out_scale;
+      const i64 to = row(h.y_s, n) + e;
+      if (p.is_quantized)
+        ((u8*)h.y)[to] = (u8)lo(hi(__float2int_rn(y) + p.out_zero, p.out_low), p.out_high);
+      else
+        ((f32*)h.y)[to] = y;
+    }
+  }
+}
 template <class T>
 static void run_mix_heads(const void* given, unsigned long long far) {
   auto p = near_params<carnot_cuda_mix_heads_params>(given, far);
@@ -372,6 +424,12 @@ static void run_rotary_pairs(const void* given, unsigned long long far) {
 #define HOST_ATTENTION(T, DTYPE, form)                                                \
   HOST_KERNEL(attention_##form##_##T, run_attention<T>, carnot_cuda_attention_params) \
   HOST_KERNEL(attention_##form##_bytes_##T, run_attention<T>, carnot_cuda_attention_params)
+#define HOST_ATTENTION_INT8(SIZE, ALIGNED)                           \
+  HOST_KERNEL(attention_int8_##SIZE##_##ALIGNED, run_attention_int8, \
+              carnot_cuda_attention_int8_params)
+#define HOST_ATTENTION_INT8_SPLIT(SIZE, TILES)                           \
+  HOST_KERNEL(attention_int8_split_##SIZE##_##TILES, run_attention_int8, \
+              carnot_cuda_attention_int8_params)
 #define HOST_MASK_KINDS(T, DTYPE, unused) \
   HOST_KERNEL(attention_mask_kinds_##T, run_mask_kinds, carnot_cuda_attention_params)
 #define HOST_ATTENTION_FORM(NAME, RUN, ROWS, SIZE, T)                                             \
@@ -572,6 +630,7 @@ static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long
   bring_near(e.bias, far);
   bring_near(e.scale, far);
   bring_near(e.residual, far);
+  bring_near(e.offset, far);
 }
 // The sums by the parameters, weights of filter n from row(n) on; the epilogue is the kernels' own.
 template <class X, bool NARROW, class ROW>
@@ -736,6 +795,12 @@ static void run_mean_bytes(const void* given, unsigned long long far) {
     ((u8*)p.y)[i] = (u8)quantized_bits((f32)sum * p.scale, p.y_zero, p.y_signed ? -128 : 0,
                                        p.y_signed ? 127 : 255);
   }
+}
+static void run_table_bytes(const void* given, unsigned long long far) {
+  carnot_cuda_table_bytes_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far), bring_near(p.table, far), bring_near(p.y, far);
+  for (i64 i = 0; i < p.count; i++) ((u8*)p.y)[i] = ((const u8*)p.table)[((const u8*)p.x)[i]];
 }
 #define HOST_INT8(height, width, stages, load)                               \
   HOST_KERNEL(gemm_int8_##height##x##width##_##load##_u8, run_gemm_int8<u8>, \
@@ -1047,6 +1112,7 @@ static const bool are_known = [] {
   HOST_KERNEL(depthwise_int8_i8, (run_depthwise_int8<i8, 0, 1, 0>),
               carnot_cuda_depthwise_int8_params)
   HOST_KERNEL(pad_channels, run_pad_channels, carnot_cuda_pad_channels_params)
+  HOST_KERNEL(table_bytes, run_table_bytes, carnot_cuda_table_bytes_params)
   HOST_KERNEL(mean_bytes_u8, run_mean_bytes<u8>, carnot_cuda_mean_bytes_params)
   HOST_KERNEL(mean_bytes_i8, run_mean_bytes<i8>, carnot_cuda_mean_bytes_params)
   CARNOT_CUDA_GEMM_TMA_SIZES(HOST_TMA)
@@ -1066,6 +1132,8 @@ static const bool are_known = [] {
   CARNOT_CUDA_HALF_TYPES(HOST_ATTENTION, wgmma_64)
   CARNOT_CUDA_HALF_TYPES(HOST_MASK_KINDS, )
   CARNOT_CUDA_ATTENTION_TMA_SIZES(HOST_ATTENTION_TMA)
+  CARNOT_CUDA_ATTENTION_INT8_FORMS(HOST_ATTENTION_INT8)
+  CARNOT_CUDA_ATTENTION_INT8_SPLIT_FORMS(HOST_ATTENTION_INT8_SPLIT)
   CARNOT_CUDA_ATTENTION_MIXED_QUERIES(HOST_MIXED)
   CARNOT_CUDA_FLOAT_TYPES(HOST_MIX_HEADS, )
   CARNOT_CUDA_CROSS_SIZES(HOST_CROSS)

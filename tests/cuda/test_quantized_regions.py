@@ -1,5 +1,6 @@
 """Quantized regions on a GPU by each tile size: to the bit against the documented rounding rule."""
 
+import math
 import pathlib
 import sys
 
@@ -351,3 +352,76 @@ def test_maximum_of_bytes(tmp_path: pathlib.Path, x_type: type, channels: int) -
     rows, columns = min(v.shape[2] for v in views), min(v.shape[3] for v in views)
     want = np.max([v[:, :, :rows, :columns] for v in views], axis=0)
     assert np.array_equal(got, want[:, :, : got.shape[2], : got.shape[3]])
+
+
+@pytest.mark.parametrize("tactic", ["cuda_gemm_int8_64x64_16", "cuda_gemm_int8_128x32_16", "cuda_gemm_int8_tma_64x64"])
+@pytest.mark.parametrize("function", [None, "Gelu", "Relu"])
+@pytest.mark.parametrize("shape", [(70, 64, 72), (130, 48, 40)])
+def test_bias_and_function_behind_an_inner_quantization(
+    tmp_path: pathlib.Path, tactic: str, function: str | None, shape: tuple
+) -> None:
+    """onnxruntime quantizes a MatMul apart from the Add and the function that follow it."""
+    rows, k, n = shape
+    x, w = numbers(np.uint8, rows, k), numbers(np.int8, k, n)
+    bias = RNG.standard_normal(n).astype(F) * 9
+    m = Model()
+    a, b = m.dequantize(m.input("x", x), F(0.02), np.uint8(131)), m.dequantize(m.constant(w), F(0.011), np.int8(0))
+    y = m.dequantize(m.quantize(m.node("MatMul", a, b), F(0.9), np.uint8(117)), F(0.9), np.uint8(117))
+    y = m.node("Add", y, m.constant(bias))
+    if function:
+        y = m.node(function, y)
+    y = m.quantize(y, F(0.7), np.int8(-20))
+    (got,) = has_run(m, tmp_path, {y: np.int8}, tactic)
+    factor = F(np.float64(F(0.02)) * np.float64(F(0.011)) / np.float64(F(0.9)))
+    inner = round_to(matmul_sums(x, 131, w).astype(F) * factor, 117, 0, 255, np.uint8)
+    v = (inner.astype(np.int32) - 117).astype(F) * F(0.9) + bias
+    if function == "Relu":
+        v = np.maximum(v, F(0))
+    if function == "Gelu":
+        wide = v.astype(np.float64)
+        v = (wide * 0.5 * (1 + np.vectorize(math.erf)(wide / math.sqrt(2)))).astype(F)
+    error = np.abs(got.astype(int) - round_to(v / F(0.7), -20, -128, 127, np.int8))
+    assert error.max() <= (function == "Gelu") and (error > 0).mean() <= 1e-3
+
+
+@needs_programs
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+@pytest.mark.parametrize("size", [4, 100, 768, 5120])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_norm_of_float32_with_a_quantized_result(tmp_path: pathlib.Path, op: str, size: int, is_read: bool) -> None:
+    x = RNG.standard_normal((2, 7, size)).astype(F) * 3 + 1
+    scale = RNG.standard_normal(size).astype(F)
+    m = Model(opset=23)
+    y = m.node(op, m.input("x", x), m.constant(scale), epsilon=1e-5)
+    q = m.quantize(y, F(0.03), np.uint8(120))
+    outputs = {q: np.uint8, y: F} if is_read else {q: np.uint8}
+    got = has_run(m, tmp_path, outputs, "cuda_norm")
+    wide = x.astype(np.float64)
+    if op == "LayerNormalization":
+        wide -= wide.mean(-1, keepdims=True)
+    want = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * scale
+    error = np.abs(got[0].astype(int) - round_to(want / np.float64(F(0.03)), 120, 0, 255, np.uint8))
+    assert error.max() <= 1 and (error > 0).mean() <= 1e-3
+    if is_read:
+        assert np.abs(got[1] - want).max() < 1e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize(("x_type", "y_type"), [(np.uint8, np.uint8), (np.int8, np.uint8), (np.uint8, np.int8)])
+@pytest.mark.parametrize("shape", [(2, 37, 5, 3), (1, 64, 40, 40), (1, 1, 1, 1)])
+def test_function_of_one_byte(tmp_path: pathlib.Path, x_type: type, y_type: type, shape: tuple) -> None:
+    """x * sigmoid(x), quantized on the way: one step, with the bits of the processor's table."""
+    x = numbers(x_type, *shape)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.04), x_type(3))
+    b = m.node("Sigmoid", a)
+    b = m.dequantize(m.quantize(b, F(1 / 256), np.uint8(0)), F(1 / 256), np.uint8(0))
+    y = m.quantize(m.node("Mul", a, b), F(0.03), y_type(9))
+    (got,) = has_run(m, tmp_path, {y: y_type}, "cuda_table_bytes")
+    on_host = tmp_path / "host"
+    on_host.mkdir()
+    (want,), tactics = m.run(on_host, {y: y_type}, command("all"), "--backend=cpu")
+    assert tactics == ["cpu_table_bytes"] and np.array_equal(got, want)
+    v = (x.astype(np.int32) - 3).astype(F) * F(0.04)
+    half = np.rint(1 / (1 + np.exp(-v.astype(np.float64))) * 256) / 256
+    limits = np.iinfo(y_type)
+    assert np.abs(want.astype(int) - round_to(v * half / F(0.03), 9, limits.min, limits.max, y_type)).max() <= 1

@@ -77,6 +77,8 @@ static bool int_of(const carnot_problem* p, uint32_t local, int64_t* out) {
   return true;
 }
 
+static const carnot_quantized_end kNone = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
+
 static bool is_float(const carnot_quantized_end* end) { return !carnot_is_end_bytes(end); }
 
 // Behind the cast between a 16-bit float and float32, in which values are converted to bytes.
@@ -243,6 +245,8 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
   carnot_attention_conversions* bytes = r->bytes;
   const char* mixed = skip_mix(r, &node, 0);
   if (mixed) return mixed;
+  if (bytes && !skip_conversions(r, &node, &bytes->masked))
+    return "the scores are converted with several scales";
   out->mask = -1;
   if (fn_of(node) == CARNOT_FN_ADD) {
     bool second = mask_of(p, node->inputs[1]) < p->input_count;
@@ -254,10 +258,20 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
     if (why) return why;
     out->mask = (int32_t)mask;
     node = producer_of(p, node->inputs[!second]);
+    if (bytes && !skip_conversions(r, &node, &bytes->scaled))
+      return "the scores are converted with several scales";
+  } else if (bytes) {
+    bytes->scaled = bytes->masked;
+    bytes->masked = kNone;
   }
-  if (node && take_scale(r, node, &local)) node = producer_of(p, local);
-  if (bytes && !skip_conversions(r, &node, &bytes->scores))
+  const bool is_scaled = node && take_scale(r, node, &local);
+  if (is_scaled) node = producer_of(p, local);
+  if (bytes && !is_scaled) {
+    bytes->scores = bytes->scaled;
+    bytes->scaled = kNone;
+  } else if (bytes && !skip_conversions(r, &node, &bytes->scores)) {
     return "the scores are converted with several scales";
+  }
   if (!is_matmul(node)) return "no GEMM of queries and keys";
   const char* why = read_view(r, node->inputs[0], false, bytes ? &bytes->q : NULL, &out->q);
   return why ? why
@@ -324,7 +338,7 @@ const char* carnot_attention_read_quantized(const carnot_problem* problem, carno
                                             carnot_attention_params* out,
                                             carnot_quantized_end* out_end, char* reason,
                                             size_t size) {
-  *out_end = (carnot_quantized_end){CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
+  *out_end = kNone;
   reader r = {problem, reason, size, 1, dtype, NULL, NULL, out_end};
   return read_region(&r, out);
 }
@@ -344,8 +358,15 @@ const char* carnot_attention_read_bytes(const carnot_problem* problem, carnot_dt
                                         carnot_attention_params* out,
                                         carnot_attention_conversions* conversions, char* reason,
                                         size_t size) {
-  const carnot_quantized_end none = {CARNOT_PLAN_NONE, CARNOT_PLAN_NONE};
-  *conversions = (carnot_attention_conversions){none, none, none, none, none, none, false, 1};
+  *conversions = (carnot_attention_conversions){.q = kNone,
+                                                .k = kNone,
+                                                .v = kNone,
+                                                .scores = kNone,
+                                                .scaled = kNone,
+                                                .masked = kNone,
+                                                .weights = kNone,
+                                                .out = kNone,
+                                                .factor = 1};
   reader r = {problem, reason, size, 1, dtype, conversions, NULL, &conversions->out};
   const char* why = read_region(&r, out);
   if (why) return why;

@@ -57,7 +57,8 @@ const char* carnot_attention_read_mixed(const carnot_problem* problem, carnot_dt
 // Where q, k and v are dequantized bytes: the conversions of the region, inputs of the step.
 typedef struct carnot_attention_conversions {
   carnot_quantized_end q, k, v;
-  carnot_quantized_end scores;   // to bytes and back, before scale and mask; float32: none
+  // Scores to bytes and back: before the factor, behind it, and behind the mask; float32: none.
+  carnot_quantized_end scores, scaled, masked;
   carnot_quantized_end weights;  // softmax's result to bytes and back
   carnot_quantized_end out;      // float32: the result is not quantized
   bool divides;                  // the scores are divided by |factor|, else multiplied

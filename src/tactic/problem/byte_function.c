@@ -122,3 +122,75 @@ carnot_status* carnot_byte_function_table(const carnot_problem* problem, uint32_
   carnot_arena_deinit(&e.arena);
   return status;
 }
+
+// ---- tactics that look values up ----
+
+// Stored in engines.
+typedef struct table_params {
+  uint32_t x;  // input of the step
+} table_params;
+
+const char* carnot_byte_function_reject(carnot_problem* problem, char* reason, size_t size) {
+  uint32_t x;
+  (void)reason, (void)size;
+  const char* why = carnot_byte_function_read(problem, &x);
+  if (why) return why;
+  problem->outputs[0].format.layout = problem->inputs[x].format.layout;
+  return NULL;
+}
+
+carnot_status* carnot_byte_function_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  void *params, *table;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(table_params), "parameters", &params));
+  CARNOT_TRY(carnot_arena_try(out->arena, CARNOT_BYTE_VALUES, 1, "a table", &table));
+  table_params* p = params;
+  const char* why = carnot_byte_function_read(problem, &p->x);
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  CARNOT_TRY(carnot_byte_function_table(problem, p->x, table));
+  out->params = params;
+  out->param_bytes = sizeof(table_params);
+  out->constant_count = 1;
+  out->constants[0].packing = "u8 table";
+  out->constants[0].data = table;
+  out->constants[0].bytes = CARNOT_BYTE_VALUES;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    if (i != p->x) out->packed_inputs |= (uint64_t)1 << i;
+  return NULL;
+}
+
+carnot_status* carnot_byte_function_validate(const carnot_step_view* step) {
+  CARNOT_CHECK(step->param_bytes == sizeof(table_params) && step->constant_count == 1 &&
+                   step->constant_bytes[0] == CARNOT_BYTE_VALUES,
+               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 1",
+               step->param_bytes, step->constant_count, sizeof(table_params));
+  const table_params* p = step->params;
+  CARNOT_CHECK(p->x < step->input_count && step->output_count == 1, INVALID_MODEL, "input %u of %u",
+               p->x, step->input_count);
+  return NULL;
+}
+
+uint32_t carnot_byte_function_operand(const carnot_step_view* step) {
+  return ((const table_params*)step->params)->x;
+}
+
+bool carnot_byte_function_uses_input(const carnot_step_view* step, uint32_t input) {
+  return input == carnot_byte_function_operand(step);
+}
+
+carnot_status* carnot_byte_function_count(const carnot_operand* x, const carnot_operand* y,
+                                          int64_t* out) {
+  const int64_t count = carnot_dims_count(x->dims, x->rank);
+  int64_t extent = 1;
+  CARNOT_CHECK(
+      carnot_is_8bit(x->format.dtype) && carnot_is_8bit(y->format.dtype) && x->rank == y->rank,
+      INVALID_MODEL, "operands are %s and %s, must be of 8 bits and one rank",
+      carnot_dtype_name(x->format.dtype), carnot_dtype_name(y->format.dtype));
+  for (int d = 0; d < x->rank; d++) {
+    CARNOT_CHECK(x->dims[d] == y->dims[d] && (x->dims[d] == 1 || x->strides[d] == y->strides[d]),
+                 INVALID_ARGUMENT, "dimension %d lies differently on both sides", d);
+    if (x->dims[d] > 1) extent += (x->dims[d] - 1) * x->strides[d];
+  }
+  CARNOT_CHECK(count == 0 || extent == count, INVALID_ARGUMENT, "the elements are not dense");
+  *out = count;
+  return NULL;
+}

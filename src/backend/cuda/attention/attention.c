@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { kMaxSize = 128, kMaskWorthKinds = 1 << 20 };
+enum { kMaskWorthKinds = 1 << 20 };
 
 typedef struct attention_state {
   CUfunction function;
@@ -25,9 +25,11 @@ const char* carnot_cuda_attention_reject_heads(const carnot_problem* problem,
   if (carnot_attention_batches(&p->q) > 2 || carnot_attention_batches(&p->k) > 2 ||
       carnot_attention_batches(&p->v) > 2 || p->out.rank > 4)
     return "heads in more than two batches";
-  if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
+  if (elements % 8 || values % 8 || elements > CARNOT_CUDA_ATTENTION_MOST_ELEMENTS ||
+      values > CARNOT_CUDA_ATTENTION_MOST_ELEMENTS || !elements)
     return carnot_cuda_reject_reason(reason, size, "heads of %lld and %lld, takes eights up to %d",
-                                     (long long)elements, (long long)values, kMaxSize);
+                                     (long long)elements, (long long)values,
+                                     CARNOT_CUDA_ATTENTION_MOST_ELEMENTS);
   return NULL;
 }
 
@@ -155,28 +157,24 @@ static carnot_status* check_result(const carnot_cuda_byte_result* result, carnot
   return NULL;
 }
 
-carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p, carnot_dtype dtype,
-                                              const carnot_cuda_byte_result* result,
-                                              const carnot_operand* inputs,
-                                              const carnot_operand* outputs,
-                                              carnot_cuda_attention_params* to,
-                                              carnot_cuda_attention_offsets* out_at) {
+carnot_status* carnot_cuda_attention_describe_heads(const carnot_attention_params* p,
+                                                    carnot_dtype dtype,
+                                                    const carnot_operand* inputs,
+                                                    const carnot_operand* outputs,
+                                                    carnot_cuda_attention_params* to,
+                                                    carnot_cuda_attention_offsets* out_at) {
   const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input],
                        *y = &outputs[0];
   const carnot_operand used[] = {*q, *k, *v, *y};
   CARNOT_TRY(carnot_cuda_on_device(used, 4));
-  const carnot_dtype operand = q->format.dtype;
-  CARNOT_CHECK(operand == dtype || operand == CARNOT_DTYPE_F8E4M3FN, INVALID_ARGUMENT,
-               "queries are %s, must be %s", carnot_dtype_name(operand), carnot_dtype_name(dtype));
   carnot_heads hq, hk, hv, hy;
-  CARNOT_TRY(check_result(result, dtype, y));
-  CARNOT_TRY(carnot_heads_make(&p->q, q, operand, &hq));
-  CARNOT_TRY(carnot_heads_make(&p->k, k, operand, &hk));
-  CARNOT_TRY(carnot_heads_make(&p->v, v, operand, &hv));
+  CARNOT_TRY(carnot_heads_make(&p->q, q, q->format.dtype, &hq));
+  CARNOT_TRY(carnot_heads_make(&p->k, k, k->format.dtype, &hk));
+  CARNOT_TRY(carnot_heads_make(&p->v, v, v->format.dtype, &hv));
   CARNOT_TRY(carnot_heads_make(&p->out, y, y->format.dtype, &hy));
   CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
-  CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
-                   hq.elements % 8 == 0 && hv.elements % 8 == 0 && hq.rows <= INT32_MAX &&
+  CARNOT_CHECK(hq.elements <= CARNOT_CUDA_ATTENTION_MOST_ELEMENTS &&
+                   hv.elements <= CARNOT_CUDA_ATTENTION_MOST_ELEMENTS && hq.rows <= INT32_MAX &&
                    hk.rows <= INT32_MAX && hy.batch_rank <= 2 && hq.batch_rank <= 2 &&
                    hk.batch_rank <= 2 && hv.batch_rank <= 2,
                UNSUPPORTED, "%lld heads of %lld and %lld elements", (long long)hy.batch,
@@ -187,7 +185,6 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p, 
   to->inner = hy.batch_rank ? (int)hy.batch_dims[hy.batch_rank - 1] : 1;
   to->outer = (int)(hy.batch / carnot_max_i64(1, to->inner));
   to->scale = p->scale, to->zero_empty = p->zero_empty;
-  if (result) to->result = *result;
   CARNOT_TRY(set_strides(&hq, &hy, to->q_s));
   CARNOT_TRY(set_strides(&hk, &hy, to->k_s));
   CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
@@ -201,6 +198,27 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p, 
                     is_aligned(k, out_at->k, to->k_s, 16) &&
                     is_aligned(v, out_at->v, to->v_s, 16) &&
                     is_aligned(y, out_at->y, to->y_s, 8 * (unsigned)carnot_cuda_bytes(y));
+  return NULL;
+}
+
+carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p, carnot_dtype dtype,
+                                              const carnot_cuda_byte_result* result,
+                                              const carnot_operand* inputs,
+                                              const carnot_operand* outputs,
+                                              carnot_cuda_attention_params* to,
+                                              carnot_cuda_attention_offsets* out_at) {
+  const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input];
+  const carnot_dtype operand = q->format.dtype;
+  CARNOT_CHECK(operand == dtype || operand == CARNOT_DTYPE_F8E4M3FN, INVALID_ARGUMENT,
+               "queries are %s, must be %s", carnot_dtype_name(operand), carnot_dtype_name(dtype));
+  CARNOT_CHECK(k->format.dtype == operand && v->format.dtype == operand, INVALID_ARGUMENT,
+               "keys are %s and values %s, must be %s", carnot_dtype_name(k->format.dtype),
+               carnot_dtype_name(v->format.dtype), carnot_dtype_name(operand));
+  CARNOT_TRY(check_result(result, dtype, &outputs[0]));
+  CARNOT_TRY(carnot_cuda_attention_describe_heads(p, dtype, inputs, outputs, to, out_at));
+  CARNOT_CHECK(is_half(dtype) && to->size % 8 == 0 && to->value_size % 8 == 0, UNSUPPORTED,
+               "heads of %d and %d elements", to->size, to->value_size);
+  if (result) to->result = *result;
   return NULL;
 }
 
@@ -258,19 +276,26 @@ carnot_status* carnot_cuda_attention_find_kinds(const carnot_step_view* step, ca
   return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kMaskKinds, dtype, &out->function);
 }
 
+void carnot_cuda_attention_set_addresses(const carnot_attention_params* p,
+                                         const carnot_cuda_attention_offsets* at,
+                                         const carnot_operand* inputs,
+                                         const carnot_operand* outputs,
+                                         carnot_cuda_attention_params* params) {
+  params->q = (const char*)inputs[p->q.input].data + at->q;
+  params->k = (const char*)inputs[p->k.input].data + at->k;
+  params->v = (const char*)inputs[p->v.input].data + at->v;
+  params->y = (char*)outputs[0].data + at->y;
+  params->mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
+}
+
 carnot_status* carnot_cuda_attention_bind(const carnot_step_view* step,
                                           const carnot_cuda_attention_offsets* at,
                                           const carnot_cuda_attention_kinds* kinds,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* workspace,
                                           carnot_cuda_attention_params* params) {
-  const carnot_attention_params* p =
-      &((const carnot_cuda_attention_stored*)step->params)->attention;
-  params->q = (const char*)inputs[p->q.input].data + at->q;
-  params->k = (const char*)inputs[p->k.input].data + at->k;
-  params->v = (const char*)inputs[p->v.input].data + at->v;
-  params->y = (char*)outputs[0].data + at->y;
-  params->mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
+  carnot_cuda_attention_set_addresses(
+      &((const carnot_cuda_attention_stored*)step->params)->attention, at, inputs, outputs, params);
   if (!kinds->function) return NULL;
   params->kinds = workspace;
   return carnot_cuda_launch(step, kinds->function, kinds->grid, 1024, params);

@@ -15,6 +15,9 @@ typedef struct carnot_cuda_attention_stored {
   float value_scale;  // of FP8 operands; those of queries and keys are in attention.scale
 } carnot_cuda_attention_stored;
 
+// Elements of a head.
+enum { CARNOT_CUDA_ATTENTION_MOST_ELEMENTS = 128 };
+
 // Byte offsets of the heads from their operands' addresses; the number of heads of all batches;
 // whether each begins at a multiple of eight elements.
 typedef struct carnot_cuda_attention_offsets {
@@ -57,6 +60,17 @@ carnot_status* carnot_cuda_attention_bind(const carnot_step_view* step,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* workspace,
                                           carnot_cuda_attention_params* params) CARNOT_MUST_USE;
+void carnot_cuda_attention_set_addresses(const carnot_attention_params* p,
+                                         const carnot_cuda_attention_offsets* at,
+                                         const carnot_operand* inputs,
+                                         const carnot_operand* outputs,
+                                         carnot_cuda_attention_params* params);
+// Sizes, strides and mask: |out| without addresses, all its bytes written. |dtype|: of the softmax;
+// operands of q, k and v may have any type of one size.
+carnot_status* carnot_cuda_attention_describe_heads(
+    const carnot_attention_params* p, carnot_dtype dtype, const carnot_operand* inputs,
+    const carnot_operand* outputs, carnot_cuda_attention_params* out,
+    carnot_cuda_attention_offsets* out_at) CARNOT_MUST_USE;
 // |out| without addresses, all its bytes written. |dtype|: of the softmax; operands have it too, or
 // are FP8. |result|: NULL, of floats too.
 carnot_status* carnot_cuda_attention_describe(

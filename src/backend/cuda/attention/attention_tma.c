@@ -114,7 +114,9 @@ static const char* read_fp8(const carnot_problem* problem, carnot_cuda_attention
   if (!carnot_cuda_is_half(dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
   const char* why = carnot_attention_read_bytes(problem, dtype, &out->attention, &c, reason, size);
-  if (!why && carnot_is_end_bytes(&c.scores)) why = "the scores are quantized";
+  if (!why && (carnot_is_end_bytes(&c.scores) || carnot_is_end_bytes(&c.scaled) ||
+               carnot_is_end_bytes(&c.masked)))
+    why = "the scores are quantized";
   if (!why) why = read_scale(problem, &c.q, &q);
   if (!why) why = read_scale(problem, &c.k, &k);
   if (!why) why = read_scale(problem, &c.v, &out->value_scale);

@@ -5,6 +5,7 @@
 #define CARNOT_BACKEND_CUDA_DRIVER_KERNELS_H_
 
 #include "kernel/cuda/attention/attention_cached_params.h"
+#include "kernel/cuda/attention/attention_int8_params.h"
 #include "kernel/cuda/attention/attention_mixed_params.h"
 #include "kernel/cuda/attention/attention_params.h"
 #include "kernel/cuda/attention/attention_tma_params.h"
@@ -20,6 +21,7 @@
 #include "kernel/cuda/gemm/gemm_tile_params.h"
 #include "kernel/cuda/gemm/gemm_weight_only_params.h"
 #include "kernel/cuda/gemm/pad_channels_params.h"
+#include "kernel/cuda/quantize/table_bytes_params.h"
 #include "kernel/cuda/recurrent/recurrent_cluster_params.h"
 #include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/reduce/reduce_types.h"

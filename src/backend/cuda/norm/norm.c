@@ -1,5 +1,5 @@
 // Layer, RMS, group and instance normalization, and batch normalization by given statistics. Layer
-// and RMS norms in half precision may quantize their result.
+// and RMS norms may quantize their result.
 #include "tactic/problem/norm.h"
 
 #include "backend/cuda/pointwise/chain.h"
@@ -75,9 +75,13 @@ static const char* check_parameters(const carnot_problem* problem,
   return NULL;
 }
 
-// ---- a quantized result: norm, cast to float32, quantize ----
+// ---- a quantized result: norm, cast of 16-bit floats to float32, quantize ----
 
-enum { kMostOfWarp = 2048, kVector = 8, kMostThreads = 1024 };
+enum { kMostOfWarp = 2048, kMostThreads = 1024 };
+
+// Elements of a vector of 16 bytes, and the vectors that a block holds.
+static int64_t vector_of(carnot_dtype dtype) { return 128 / carnot_dtype_bits(dtype); }
+static const int64_t kMostVectors = (int64_t)kMostThreads * CARNOT_CUDA_NORM_ROW_PIECES;
 
 typedef struct quantized_tail {
   carnot_quantized_end end;
@@ -89,10 +93,13 @@ static bool holds_quantize(const carnot_region* region) {
 }
 
 static bool read_tail(const carnot_region* region, uint32_t input_count, quantized_tail* out) {
-  if (region->node_count != 3) return false;
-  const carnot_plan_node *norm = &region->nodes[0], *cast = norm + 1, *quantize = norm + 2;
-  if (cast->op != CARNOT_OP_CAST || cast->inputs[0] != norm->outputs[0] ||
-      quantize->op != CARNOT_OP_QUANTIZE_LINEAR || quantize->inputs[0] != cast->outputs[0] ||
+  if (region->node_count != 2 && region->node_count != 3) return false;
+  const carnot_plan_node *norm = &region->nodes[0],
+                         *cast = region->node_count == 3 ? norm + 1 : NULL,
+                         *quantize = &region->nodes[region->node_count - 1];
+  if ((cast && (cast->op != CARNOT_OP_CAST || cast->inputs[0] != norm->outputs[0])) ||
+      quantize->op != CARNOT_OP_QUANTIZE_LINEAR ||
+      quantize->inputs[0] != (cast ? cast : norm)->outputs[0] ||
       !carnot_quantized_end_read(quantize, input_count, &out->end) || region->output_count < 1 ||
       region->output_count > 2)
     return false;
@@ -126,9 +133,10 @@ static const char* check_quantized(const carnot_problem* problem, const carnot_n
     if (x->min[d] != x->max[d]) return "the normalized axes are of open size";
     size *= x->dims[d];
   }
-  if (!carnot_norm_is_by_row(norm) || !carnot_cuda_is_half(x->format.dtype) || size % kVector ||
-      size > kMostOfWarp || size != x->dims[x->rank - 1])
-    return "quantized results are those of rows of half precision, up to 2048 elements by eights";
+  const int64_t vector = vector_of(x->format.dtype);
+  if (!carnot_norm_is_by_row(norm) || !carnot_cuda_is_float(x->format.dtype) || size % vector ||
+      size / vector > kMostVectors || size != x->dims[x->rank - 1])
+    return "quantized results are those of rows of whole vectors of 16 bytes, up to 2048";
   for (uint32_t i = 1; i < 3 && i < problem->region->nodes[0].input_count; i++)
     if (problem->region->nodes[0].inputs[i] != CARNOT_PLAN_NONE &&
         carnot_dims_count(problem->inputs[i].dims, problem->inputs[i].rank) != size)
@@ -187,7 +195,8 @@ static bool is_aligned(const carnot_step_view* step, const carnot_operand* input
 static const carnot_cuda_kernel_id* choose_vectors(const carnot_step_view* step, carnot_dtype dtype,
                                                    const norm_state* s, norm_launch* out) {
   const carnot_cuda_norm_params* p = &s->params;
-  const int64_t size = p->size, bytes = carnot_dtype_bits(dtype) / 8, vectors = size * bytes / 16;
+  const int64_t size = p->size, bytes = carnot_dtype_bits(dtype) / 8,
+                vectors = size / vector_of(dtype);
   if (!size || !carnot_cuda_is_float(dtype) || !p->per_element || p->period != size || p->row ||
       size * bytes % 16 || p->group_pitch * bytes % 16)
     return NULL;
@@ -200,7 +209,7 @@ static const carnot_cuda_kernel_id* choose_vectors(const carnot_step_view* step,
     out->rows = warps * (32 / lanes), out->threads = 32 * warps;
     return lanes == 32 ? kNormWarp[pieces] : kNormLanes[lanes / 16];
   }
-  if (p->bytes.type || vectors > kMostThreads * CARNOT_CUDA_NORM_ROW_PIECES) return NULL;
+  if (vectors > kMostVectors) return NULL;
   out->rows = 1;
   out->threads = (unsigned)carnot_min_i64(kMostThreads, carnot_ceildiv(vectors, 32) * 32);
   return kNormRow;

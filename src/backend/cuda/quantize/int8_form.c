@@ -5,7 +5,8 @@
 
 carnot_cuda_int8_form carnot_cuda_int8_region_form(const carnot_cuda_int8_region* r) {
   const bool has_bytes = r->residual_type > CARNOT_CUDA_INT8_F32;
-  if (r->output == CARNOT_CUDA_INT8_F32 || r->residual_type == CARNOT_CUDA_INT8_F32)
+  if (r->output == CARNOT_CUDA_INT8_F32 || r->residual_type == CARNOT_CUDA_INT8_F32 ||
+      r->offset >= 0)
     return CARNOT_CUDA_INT8_GENERAL;
   if (r->is_twice) return r->inner_factor != 0 ? CARNOT_CUDA_INT8_TWICE : CARNOT_CUDA_INT8_GENERAL;
   const double most = ldexp(r->bound, 31) + (has_bytes ? 512 * fabs((double)r->residual_scale) : 0);

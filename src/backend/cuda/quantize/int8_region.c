@@ -33,13 +33,16 @@ const char* carnot_cuda_int8_region_read(const carnot_problem* problem, int chan
   carnot_quantized_numbers numbers;
   const char* why =
       carnot_quantized_read(problem, channel_axis, shape->channels, view, reason, size);
-  if (!why && view->offset != CARNOT_PLAN_NONE) why = "a bias behind the inner quantization";
+  if (!why && view->offset != CARNOT_PLAN_NONE && view->node->op != CARNOT_OP_MATMUL &&
+      view->node->op != CARNOT_OP_GEMM)
+    why = "a bias behind the inner quantization of a convolution";
   if (!why) why = carnot_quantized_read_numbers(problem, view, &numbers, reason, size);
   if (why) return why;
   const bool has_residual = view->residual.value != CARNOT_PLAN_NONE;
   *out = (carnot_cuda_int8_region){
       .x = (int32_t)view->x.value,
       .residual = has_residual ? (int32_t)view->residual.value : -1,
+      .offset = view->offset == CARNOT_PLAN_NONE ? -1 : (int32_t)view->offset,
       .x_zero = numbers.x_zero,
       .x_signed = problem->inputs[view->x.value].format.dtype == CARNOT_DTYPE_I8,
       .residual_type = has_residual
@@ -135,7 +138,7 @@ carnot_status* carnot_cuda_int8_region_prepare(const carnot_problem* problem,
                (channels + 1) * sizeof(float));
   out->constant_count = CARNOT_CUDA_INT8_CONSTANTS;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    if ((int64_t)i != region->x && (int64_t)i != region->residual)
+    if ((int64_t)i != region->x && (int64_t)i != region->residual && (int64_t)i != region->offset)
       out->packed_inputs |= (uint64_t)1 << i;
   return NULL;
 }
@@ -147,8 +150,9 @@ carnot_status* carnot_cuda_int8_region_validate(const carnot_cuda_int8_region* r
   CARNOT_CHECK(step->constant_count == CARNOT_CUDA_INT8_CONSTANTS, INVALID_MODEL,
                "%u constants, must be %d", step->constant_count, CARNOT_CUDA_INT8_CONSTANTS);
   CARNOT_CHECK(r->x >= 0 && r->x < inputs && r->residual >= -1 && r->residual < inputs &&
+                   r->offset >= -1 && r->offset < inputs && (r->offset < 0 || r->is_twice) &&
                    step->output_count == 1,
-               INVALID_MODEL, "operands %d and %d of %u inputs", r->x, r->residual,
+               INVALID_MODEL, "operands %d, %d and %d of %u inputs", r->x, r->residual, r->offset,
                step->input_count);
   CARNOT_CHECK(r->residual_type >= 0 && r->residual_type < CARNOT_CUDA_INT8_TYPES &&
                    (r->residual_type == CARNOT_CUDA_INT8_NONE) == (r->residual < 0) &&
@@ -168,6 +172,15 @@ carnot_status* carnot_cuda_int8_region_validate(const carnot_cuda_int8_region* r
   return NULL;
 }
 
+// Of a GEMM, whose channels are the last axis of |output|.
+static carnot_status* check_offset(const carnot_operand* offset, const carnot_operand* output) {
+  CARNOT_TRY(carnot_cuda_on_device(offset, 1));
+  CARNOT_CHECK(offset->format.dtype == CARNOT_DTYPE_F32 && carnot_cuda_is_dense(offset, false) &&
+                   carnot_dims_count(offset->dims, offset->rank) == output->dims[output->rank - 1],
+               INVALID_MODEL, "the offset is no float32 number for each channel");
+  return NULL;
+}
+
 carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* r,
                                                  bool x_channels_last, bool channels_last,
                                                  const carnot_operand* inputs,
@@ -183,6 +196,7 @@ carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* 
   CARNOT_CHECK(
       carnot_cuda_is_dense(x, x_channels_last) && carnot_cuda_is_dense(output, channels_last),
       INVALID_ARGUMENT, "activations and result must be dense");
+  if (r->offset >= 0) CARNOT_TRY(check_offset(&inputs[r->offset], output));
   if (!residual) return NULL;
   CARNOT_TRY(carnot_cuda_on_device(residual, 1));
   CARNOT_CHECK((int32_t)type_of(residual->format.dtype) == r->residual_type &&
@@ -238,6 +252,7 @@ carnot_cuda_int8_epilogue carnot_cuda_int8_region_epilogue(const carnot_cuda_int
                                  .inner_low = r->inner_low,
                                  .inner_high = r->inner_high,
                                  .inner_scale = r->inner_scale,
+                                 .offset = r->offset < 0 ? NULL : inputs[r->offset].data,
                                  .activation = r->activation,
                                  .a = r->a,
                                  .b = r->b,

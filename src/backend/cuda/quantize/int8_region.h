@@ -10,7 +10,7 @@
 
 // Stored in engines.
 typedef struct carnot_cuda_int8_region {
-  int32_t x, residual;  // inputs of the step; residual -1: none
+  int32_t x, residual, offset;  // inputs of the step; -1: no residual, no offset
   int32_t x_zero, x_signed;
   int32_t residual_type, residual_zero;  // carnot_cuda_int8_type
   float residual_scale;

@@ -108,6 +108,20 @@ static int32_t row_term(const carnot_byte_matrix* x, const uint8_t* row, int64_t
 
 // ---- rows ----
 
+// |s|, an integer before it is rounded, as its dequantized value.
+CARNOT_INLINE vf32 round_score(vf32 s, vf32 zero, vf32 lo, vf32 hi, vf32 scale) {
+  s = v_round(s);
+  s = v_add(v_select(v_is_nan(s), v_zero(), s), zero);
+  return v_mul(v_sub(v_min_to(hi, v_max_to(lo, s)), zero), scale);
+}
+
+CARNOT_INLINE vf32 round_to(const carnot_score_rounding* r, vf32 s) {
+  if (r->scale == 0) return s;
+  const vf32 scale = v_set(r->scale);
+  return round_score(v_div(s, scale), v_set((float)r->zero), v_set((float)r->low),
+                     v_set((float)r->high), scale);
+}
+
 // Scores of one row in place: sums become floats.
 static void score_row(const carnot_attention_u8s8* p, int32_t term, const float* mask,
                       int32_t* sums) {
@@ -116,13 +130,10 @@ static void score_row(const carnot_attention_u8s8* p, int32_t term, const float*
   for (int64_t j = 0; j < p->kv_len; j += V_LANES) {
     const int64_t left = p->kv_len - j;
     vf32 s = v_mul(v_of_int(v_iadd(v_iload(sums + j), v_iset(term))), m);
-    if (p->rounds_scores) {
-      s = v_round(s);
-      s = v_add(v_select(v_is_nan(s), v_zero(), s), zero);
-      s = v_mul(v_sub(v_min_to(hi, v_max_to(lo, s)), zero), scale);
-    }
-    s = p->divides ? v_div(s, factor) : v_mul(s, factor);
+    if (p->rounds_scores) s = round_score(s, zero, lo, hi, scale);
+    s = round_to(&p->scaled, p->divides ? v_div(s, factor) : v_mul(s, factor));
     if (mask) s = v_add(s, v_load_upto(mask + j, left));
+    s = round_to(&p->masked, s);
     v_store((float*)(void*)(sums + j), s);
   }
 }

@@ -1,9 +1,11 @@
 // Scaled dot-product attention of one batch entry and head over bytes, with sums in int32.
 //   s[i,j] = f32(sum_c (q[i,c] - q_zero) * (k[j,c] - k_zero)) * score_scale
 //   with |rounds_scores|: s = f32(min(max(rint(s) + s_zero, s_low), s_high) - s_zero) * s_scale
-//   s = s * factor, or s / factor with |divides|;  s = s + mask[i,j]
+//   s = s * factor, or s / factor with |divides|
+//   s = round(s, scaled);  s = s + mask[i,j];  s = round(s, masked)
 //   p[i,j] = quantize(softmax_j(s[i,:]))                      (softmax_f32, then quantize_f32)
 //   y[i,c] = f32(sum_j (p[i,j] - p_zero) * (v[j,c] - v_zero)) * out_scale
+//   round(s, t): f32(clamp(rint(s / t.scale) + t.zero) - t.zero) * t.scale, or s for t.scale 0
 //   dst = y as float32, or min(max(rint(y) + y_zero, y_low), y_high)
 // Each operation on floats is one float32 operation rounded to nearest even, none contracted;
 // rint(NaN) counts as 0. Sums are exact: those of q and k in int32, of at most
@@ -29,6 +31,12 @@ typedef struct carnot_byte_matrix {
   int32_t zero_point;
 } carnot_byte_matrix;
 
+// To 8-bit integers from |low| to |high| and back; |scale| 0: not at all.
+typedef struct carnot_score_rounding {
+  float scale;
+  int32_t zero, low, high;
+} carnot_score_rounding;
+
 typedef struct carnot_attention_u8s8 {
   int64_t q_len, kv_len, d, dv;
   carnot_byte_matrix q, k, v;
@@ -38,6 +46,7 @@ typedef struct carnot_attention_u8s8 {
   float s_scale;
   bool divides;
   float factor;
+  carnot_score_rounding scaled, masked;
   const float* mask;
   int64_t mask_ld;
   bool p_signed;

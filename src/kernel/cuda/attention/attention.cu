@@ -1,4 +1,6 @@
 // Translation unit of the attention kernels.
+#include "kernel/cuda/attention/attention_int8.cuh"
+#include "kernel/cuda/attention/attention_int8_split.cuh"
 #include "kernel/cuda/attention/attention_mixed.cuh"
 #include "kernel/cuda/attention/attention_simt.cuh"
 #include "kernel/cuda/attention/attention_split.cuh"

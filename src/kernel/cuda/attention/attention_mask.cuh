@@ -32,22 +32,33 @@ DEVICE void add_singles(const carnot_cuda_attention_params& p, const V* mask, co
     return float2{left > 0 ? load(from[0]) : 0.f, left > 1 ? load(from[1]) : 0.f};
   });
 }
-// |row|: the first query of the lane. A mask read in pairs has an even number of keys.
+// Offsets in the mask of the lane's two queries, the first of which is |row|.
+DEVICE void mask_rows(const carnot_cuda_attention_params& p, i64 mask, int row, i64* at) {
+  for (int r = 0; r < 2; r++) at[r] = mask + min(row + 8 * r, p.queries - 1) * p.mask_s[2];
+}
+// A mask read in pairs has an even number of keys.
+template <int N>
+DEVICE void add_float_mask(const carnot_cuda_attention_params& p, const i64* at, f32 (*s)[4],
+                           int key) {
+  if (p.mask_in_pairs)
+    add_pairs<N>(s, p.scale, [&](int r, int n) {
+      return key + 8 * n < p.keys ? *(const float2*)((const f32*)p.mask + at[r] + key + 8 * n)
+                                  : float2{};
+    });
+  else
+    add_singles<f32, N>(p, (const f32*)p.mask, at, s, key);
+}
+// |row|: the first query of the lane.
 template <class T, int N>
 DEVICE void add_mask(const carnot_cuda_attention_params& p, i64 mask, f32 (*s)[4], int row,
                      int first) {
   int key = first + (threadIdx.x & 3) * 2;
   i64 at[2];
-  for (int r = 0; r < 2; r++) at[r] = mask + min(row + 8 * r, p.queries - 1) * p.mask_s[2];
-  if (!p.mask_in_pairs && p.mask_is_float)
-    add_singles<f32, N>(p, (const f32*)p.mask, at, s, key);
+  mask_rows(p, mask, row, at);
+  if (p.mask_is_float)
+    add_float_mask<N>(p, at, s, key);
   else if (!p.mask_in_pairs)
     add_singles<T, N>(p, (const T*)p.mask, at, s, key);
-  else if (p.mask_is_float)
-    add_pairs<N>(s, p.scale, [&](int r, int n) {
-      return key + 8 * n < p.keys ? *(const float2*)((const f32*)p.mask + at[r] + key + 8 * n)
-                                  : float2{};
-    });
   else
     add_pairs<N>(s, p.scale, [&](int r, int n) {
       u32 bits = key + 8 * n < p.keys ? *(const u32*)((const T*)p.mask + at[r] + key + 8 * n) : 0;
@@ -62,14 +73,15 @@ DEVICE void add_lanes(f32 (*s)[4], f32 scale, float2 mask) {
     return float2{__shfl_sync(~0u, mask.x, from), __shfl_sync(~0u, mask.y, from)};
   });
 }
-// Keys beyond the last get the score -inf.
+// Keys beyond the last get the score -inf. |left|: keys from the first of |s| on, none where it is
+// not positive.
 template <int N>
 DEVICE void cut_keys(f32 (*s)[4], int left) {
 #pragma unroll
   for (int n = 0; n < N; n++)
 #pragma unroll
     for (int e = 0; e < 4; e++)
-      if (8 * n + (threadIdx.x & 3) * 2 + (e & 1) >= left) s[n][e] = MINUS_INFINITY;
+      if (8 * n + (int)(threadIdx.x & 3) * 2 + (e & 1) >= left) s[n][e] = MINUS_INFINITY;
 }
 
 // What a tile of the mask requires: OPEN: all zeros, nothing to add; CLOSED: all keys masked

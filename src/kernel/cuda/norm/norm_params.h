@@ -19,7 +19,7 @@ typedef struct carnot_cuda_norm_params {
   int row, pitch;         // of x: groups of several rows that are |pitch| apart; 0: dense groups
   float eps;
   int rms, per_element;
-  // Of kernels by warp: q = quantize(y) by |bytes|, and |y| may be NULL.
+  // Of kernels by warp and by vectors: q = quantize(y) by |bytes|, and |y| may be NULL.
   void *q;
   carnot_cuda_byte_result bytes;
 } carnot_cuda_norm_params;

@@ -4,6 +4,7 @@
 
 #include "kernel/cuda/common/block_reduce.cuh"
 #include "kernel/cuda/norm/norm_params.h"
+#include "kernel/cuda/quantize/byte_result.cuh"
 
 #ifdef __CUDACC__
 
@@ -40,19 +41,28 @@ struct norm_row {
       square = fmaf(d, d, square);
     }
     const f32 inverse = 1 / sqrtf(sum_of(square) / (f32)p.size + p.eps);
+    const f32 factor = p.q ? 1 / p.bytes.scale : 0;
 #pragma unroll
     for (int k = 0; k < PIECES; k++) {
       const int at = threadIdx.x + k * blockDim.x;
       if (at >= (int)p.size / VECTOR) break;
       uint4 y;
+      f32 values[VECTOR];
 #pragma unroll
       for (int e = 0; e < VECTOR; e++) {
         f32 v = (element(x[k], e) - mean) * inverse;
         if (p.scale) v *= element(scale[k], e);
         if (p.bias) v += element(bias[k], e);
         ((T*)&y)[e] = store_as<T>::of(v);
+        values[e] = v;
       }
-      ((uint4*)((T*)p.y + g * p.size))[at] = y;
+      if (p.y) ((uint4*)((T*)p.y + g * p.size))[at] = y;
+      if (!p.q) continue;
+      u8* q = (u8*)p.q + g * p.size + at * VECTOR;
+      if constexpr (VECTOR == 4)
+        *(u32*)q = quantize_four<T>(p.bytes, factor, values);
+      else
+        *(result_bytes*)q = quantize_eight<T>(p.bytes, factor, values);
     }
     if (threadIdx.x == 0 && p.mean_out) ((f32*)p.mean_out)[g] = mean;
     if (threadIdx.x == 0 && p.inv_out) ((f32*)p.inv_out)[g] = inverse;

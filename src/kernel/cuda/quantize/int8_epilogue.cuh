@@ -180,7 +180,7 @@ struct int8_epilogue {
     return bytes_of_biased<FORM, BOUNDED, NARROW>(v, residual);
   }
 
-  DEVICE_ONLY void put_general(const i32* sums, const byte8& residual, i64 at) {
+  DEVICE_ONLY void put_general(const i32* sums, const byte8& residual, i64 at, int n) {
     const carnot_cuda_int8_epilogue& p = *all;
     f32 v[8];
     for (int e = 0; e < 8; e++) v[e] = __fmul_rn((f32)(sums[e] + bias[e]), scale[e]);
@@ -189,6 +189,8 @@ struct int8_epilogue {
         i32 q = quantized(v[e], p.inner_zero, p.inner_low, p.inner_high);
         v[e] = __fmul_rn((f32)(q - p.inner_zero), p.inner_scale);
       }
+    if (p.offset)
+      for (int e = 0; e < 8; e++) v[e] = __fadd_rn(v[e], p.offset[n * 8 + e]);
     if (p.residual_type > CARNOT_CUDA_INT8_F32)
       for (int e = 0; e < 8; e++) {
         f32 r = (f32)(byte8_at(residual, e, p.residual_type) - p.residual_zero);
@@ -218,7 +220,7 @@ struct int8_epilogue {
     if (!has(row, n)) return;
     i64 at = row * filters + n;
     if constexpr (FORM == CARNOT_CUDA_INT8_GENERAL)
-      put_general(sums, residual, at);
+      put_general(sums, residual, at, n);
     else
       ((byte8*)to)[at] = bytes_of<FORM, BOUNDED, NARROW>(sums, residual);
   }

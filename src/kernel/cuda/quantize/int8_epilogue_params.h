@@ -28,7 +28,7 @@ enum { CARNOT_CUDA_INT8_NARROW_SUM = 1 << 22 };
 
 //   v = f32(sum + bias[n]) * scale[n]
 //   v = f32(min(max(rint(v) + inner_zero, inner_low), inner_high) - inner_zero) * inner_scale,
-//       where |is_twice|
+//       where |is_twice|, then v = v + offset[n]
 //   v = v + f32(residual - residual_zero) * residual_scale   (bytes), or v + residual (f32)
 //   v = activation(v)
 //   y = v as f32, or min(max(rint(v / divisor) + zero_point, low), high) as u8 or s8
@@ -46,7 +46,8 @@ typedef struct carnot_cuda_int8_epilogue {
   float residual_scale;
   int is_twice, inner_zero, inner_low, inner_high;
   float inner_scale;
-  int activation;  // carnot_cuda_activation, with its parameters
+  const float* offset;  // [filters]; NULL: 0
+  int activation;       // carnot_cuda_activation, with its parameters
   float a, b;
   int output;  // carnot_cuda_int8_type
   float divisor, inner_factor, residual_factor;
