@@ -21,7 +21,7 @@ static bool is_pointwise(const carnot_node* node) {
   return carnot_node_fn(node) != CARNOT_FN_COUNT || is_conversion(node);
 }
 
-// A dequantize node stays next to what it dequantizes for, but where that is pointwise too.
+// A dequantize node stays in front of the anchor that reads it: no reshape sinks between them.
 static bool may_sink_below(const carnot_node* node) {
   if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR) return is_pointwise(node);
   const carnot_node* reader = carnot_only_user(node->outputs[0]);
@@ -47,7 +47,7 @@ static bool comes_from_anchor(const carnot_value* value) {
   return false;
 }
 
-// One number, or one for each place of the last axis.
+// One number, or one for each element of the last axis.
 static bool is_row(const carnot_value* value, carnot_sym last) {
   const carnot_type* t = &value->type;
   for (int d = 0; d + 1 < t->rank; d++)

@@ -48,7 +48,7 @@ static const char* read_region(const carnot_problem* problem, carnot_int8_attent
   if (!why) why = reject_sizes(problem, out, reason, size);
   if (why) return why;
   const carnot_int8_attention_scales scales = carnot_int8_attention_scales_of(out);
-  if (!isfinite(scales.scores) || !isfinite(scales.out) || !isfinite(1 / out->weights.scale))
+  if (!isfinite(scales.scores) || !isfinite(scales.out))
     return "a product of scales exceeds float32";
   return carnot_cuda_of(problem->device)->major < 8 ? "needs sm_80" : NULL;
 }
@@ -88,7 +88,8 @@ static void set_numbers(const carnot_int8_attention* p, carnot_cuda_attention_in
   const carnot_int8_attention_scales scales = carnot_int8_attention_scales_of(p);
   const int weight_low = carnot_quantized_low(&p->weights), low = carnot_quantized_low(&p->out);
   int exponent;
-  const bool is_power = p->divides && fabsf(frexpf(p->factor, &exponent)) == 0.5f;
+  const bool is_power =
+      p->divides && fabsf(frexpf(p->factor, &exponent)) == 0.5f && isfinite(1 / p->factor);
   to->q = operand_of(&p->q), to->k = operand_of(&p->k), to->v = operand_of(&p->v);
   to->score_scale = scales.scores;
   to->scores = rounding_of(p->rounds_scores, &p->scores);

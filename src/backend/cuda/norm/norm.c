@@ -136,7 +136,7 @@ static const char* check_quantized(const carnot_problem* problem, const carnot_n
   const int64_t vector = vector_of(x->format.dtype);
   if (!carnot_norm_is_by_row(norm) || !carnot_cuda_is_float(x->format.dtype) || size % vector ||
       size / vector > kMostVectors || size != x->dims[x->rank - 1])
-    return "quantized results are those of rows of whole vectors of 16 bytes, up to 2048";
+    return "quantized results are those of rows of up to 2048 whole vectors of 16 bytes";
   for (uint32_t i = 1; i < 3 && i < problem->region->nodes[0].input_count; i++)
     if (problem->region->nodes[0].inputs[i] != CARNOT_PLAN_NONE &&
         carnot_dims_count(problem->inputs[i].dims, problem->inputs[i].rank) != size)
