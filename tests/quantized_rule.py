@@ -11,7 +11,7 @@ from onnx import helper as h
 from onnx import numpy_helper as nh
 
 RNG = np.random.default_rng(23)
-TYPES = {np.uint8: T.UINT8, np.int8: T.INT8, np.float32: T.FLOAT, np.float16: T.FLOAT16}
+TYPES = {np.uint8: T.UINT8, np.int8: T.INT8, np.int32: T.INT32, np.float32: T.FLOAT, np.float16: T.FLOAT16}
 F = np.float32
 
 

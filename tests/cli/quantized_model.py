@@ -13,7 +13,7 @@ LEVELS = ["scalar", "avx2", "avx512", "avx512vnni"]
 LEVELS = [level for level in LEVELS if re.search(rf"^ +{level} +usable", passes("device", "--no-measure"), flags=re.M)]
 HAS_TILES = re.search(r"^ +amxbf16 +usable", passes("device", "--no-measure"), flags=re.M)
 LEVELS_AND_TILES = LEVELS + (["amxbf16"] if HAS_TILES else [])
-TILES = ("conv", "conv_few", "gemm", "dynamic_conv", "dynamic_gemm")  # families that also have a tactic by AMX tiles
+TILES = ("conv", "conv_few", "gemm", "dynamic_conv", "dynamic_gemm", "matmul_integer")  # families that also have a tactic by AMX tiles
 
 
 def is_tactic(name: str, family: str, isa: str) -> bool:

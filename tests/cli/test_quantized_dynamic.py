@@ -95,6 +95,44 @@ def test_one_quantization_for_several_gemms(tmp_path: pathlib.Path, isa: str) ->
     assert all(np.array_equal(y, np.roll(got[0], reader, axis=-1) * 2**reader) for reader, y in enumerate(got))
 
 
+@pytest.mark.parametrize("isa", LEVELS_AND_TILES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 37, 19), (130, 384, 130), (3, 65536, 5)])
+@pytest.mark.parametrize("x_type", [np.uint8, np.int8])
+@pytest.mark.parametrize(("w_type", "zero"), [(np.uint8, 113), (np.uint8, None), (np.int8, -7), (np.uint8, 128)])
+@pytest.mark.parametrize("each", [False, True])
+def test_weights_with_zero_points(
+    tmp_path: pathlib.Path, isa: str, shape: tuple, x_type: type, w_type: type, zero: int | None, each: bool
+) -> None:
+    """MatMulInteger of uint8 weights, as onnxruntime.quantization writes them for weight_type=QUInt8."""
+    rows, depth, columns = shape
+    x, w = numbers(x_type, rows, depth), numbers(w_type, depth, columns)
+    m = Model()
+    operands = [m.input("x", x), m.constant(w), m.constant(x_type(5))]
+    zeros = np.asarray(0 if zero is None else zero, w_type)
+    if zero is not None and each:
+        zeros = numbers(w_type, columns)
+    if zero is not None:
+        operands.append(m.constant(zeros))
+    y = m.node("MatMulInteger", *operands)
+    (got,), tactics = m.run(tmp_path, {y: np.int32}, isa)
+    assert len(tactics) == 1 and is_tactic(tactics[0], "matmul_integer", isa), tactics
+    assert np.array_equal(got, (x.astype(np.int64) - 5) @ (w.astype(np.int64) - zeros))
+
+
+@pytest.mark.parametrize("isa", LEVELS_AND_TILES)
+@pytest.mark.parametrize("zero", [128, 121])
+def test_dynamic_gemm_of_uint8_weights(tmp_path: pathlib.Path, isa: str, zero: int) -> None:
+    x, w = (RNG.standard_normal((9, 64)) * 2).astype(F), numbers(np.uint8, 64, 48)
+    m = Model()
+    q, scale, x_zero = m.node("DynamicQuantizeLinear", m.input("x", x), outputs=3)
+    y = m.node("MatMulInteger", q, m.constant(w), x_zero, m.constant(np.uint8(zero)))
+    y = m.node("Mul", m.node("Cast", y, to=1), m.node("Mul", scale, m.constant(F(0.01))))
+    (got,), tactics = m.run(tmp_path, {y: F}, isa)
+    assert any(is_tactic(t, "dynamic_gemm" if zero == 128 else "matmul_integer", isa) for t in tactics), tactics
+    (want,) = exact_session(tmp_path / "m.onnx", F).run(None, {"x": x})
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
 @pytest.mark.parametrize("value", [0, np.nan, np.inf, -np.inf])
 def test_values_that_give_no_range(tmp_path: pathlib.Path, value: float) -> None:
     x = np.full((3, 8), 0.5 if value else 0, F)

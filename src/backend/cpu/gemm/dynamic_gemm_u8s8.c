@@ -1,5 +1,6 @@
-// GEMM by constant int8 weights of activations that the run quantizes: range, quantization, sums in
-// INT32, scale, bias, residual, activation and the quantization of the result in one step.
+// GEMM by constant 8-bit weights, zero points in the middle of their type, of activations that the
+// run quantizes: range, quantization, sums in INT32, scale, bias, residual, activation and the
+// quantization of the result in one step.
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/integer_weights.h"
 #include "backend/cpu/quantize/dynamic_operands.h"
@@ -10,15 +11,23 @@ typedef struct dynamic_params {
   carnot_dynamic_operands operands;
 } dynamic_params;
 
+static const carnot_operand_desc* weights_zero(const carnot_problem* problem,
+                                               const carnot_dynamic_gemm* view) {
+  const bool has_zero =
+      view->w_zero != CARNOT_PLAN_NONE && problem->inputs[view->w_zero].kind == CARNOT_VALUE_TENSOR;
+  return has_zero ? &problem->inputs[view->w_zero] : NULL;
+}
+
 static const char* read_problem(const carnot_problem* problem, carnot_dynamic_gemm* view,
                                 dynamic_params* out, char* reason, size_t size) {
   const char* why = carnot_dynamic_gemm_read(problem, CARNOT_OP_MATMUL_INTEGER, view);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[view->x], *b = &problem->inputs[view->weights];
-  const bool has_zero =
-      view->w_zero != CARNOT_PLAN_NONE && problem->inputs[view->w_zero].kind == CARNOT_VALUE_TENSOR;
-  why = carnot_integer_weights_check(b, has_zero ? &problem->inputs[view->w_zero] : NULL);
+  const carnot_operand_desc* zero = weights_zero(problem, view);
+  why = carnot_integer_weights_check(b, zero);
   if (why) return why;
+  if (!carnot_integer_weights_are_centered(b, zero))
+    return "the weights' zero point is not the middle of their type";
   *out = (dynamic_params){.k = b->dims[0], .n = b->dims[1]};
   why =
       carnot_dynamic_operands_read(problem, view, /*channel_axis=*/1, &out->operands, reason, size);
@@ -46,7 +55,8 @@ static carnot_status* dynamic_prepare(const carnot_problem* problem, carnot_prep
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(dynamic_params), "parameters", &params));
   const char* why = read_problem(problem, &view, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  CARNOT_TRY(carnot_integer_weights_prepare(problem->tactic, &problem->inputs[view.weights], out));
+  CARNOT_TRY(carnot_integer_weights_prepare(problem->tactic, &problem->inputs[view.weights],
+                                            weights_zero(problem, &view), out));
   out->params = params;
   out->param_bytes = sizeof(dynamic_params);
   out->packed_inputs = (uint64_t)1 << view.weights;

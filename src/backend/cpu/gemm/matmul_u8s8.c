@@ -1,5 +1,5 @@
-// MatMulInteger with constant weights of s8 around zero: packed once, accumulated in INT32. The
-// zero point of the activations may be computed in the network.
+// MatMulInteger with constant weights: packed once, accumulated in INT32. The zero point of the
+// activations may be computed in the network.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/integer_weights.h"
@@ -57,10 +57,12 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(matmul_params), "parameters", &params));
   const char* why = read_problem(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  CARNOT_TRY(carnot_integer_weights_prepare(problem->tactic, &problem->inputs[kB], out));
+  CARNOT_TRY(carnot_integer_weights_prepare(problem->tactic, &problem->inputs[kB],
+                                            given(problem, kBZero), out));
   out->params = params;
   out->param_bytes = sizeof(matmul_params);
   out->packed_inputs = 1u << kB;
+  if (given(problem, kBZero)) out->packed_inputs |= 1u << kBZero;
   return NULL;
 }
 
@@ -76,7 +78,7 @@ static carnot_status* matmul_validate(const carnot_step_view* step) {
 
 static bool matmul_uses_input(const carnot_step_view* step, uint32_t input) {
   (void)step;
-  return input != kB;
+  return input != kB && input != kBZero;
 }
 
 // Of the workspace; that of the kernels is behind it.
@@ -131,6 +133,7 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                  .ld = p->n,
                                  .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};
   carnot_int8_gemm_run(step, partition, &gemm, (char*)workspace + bias_bytes(p), executor);
+  carnot_integer_weights_correct(step, &gemm, zero, executor);
   return NULL;
 }
 
