@@ -11,6 +11,7 @@
 #include "kernel/cuda/attention/attention_int8_params.h"
 #include "kernel/cuda/attention/attention_mask.cuh"
 #include "kernel/cuda/attention/online_softmax.cuh"
+#include "kernel/cuda/quantize/int8_epilogue.cuh"
 
 #if __CUDA_ARCH__ >= 800
 
@@ -81,7 +82,7 @@ struct attention_int8_scores {
           __fmul_rn((f32)(acc[e] - all.q.zero * columns[e] + query_term[e >> 1]), all.score_scale);
   }
   // 1.5 * 2^23: adding it rounds to an integer, of which the sum's bits hold the low byte.
-  static DEVICE_ONLY f32 magic() { return 12582912.0f; }
+  static DEVICE_ONLY f32 magic() { return int8_epilogue::magic(); }
   template <int N, class F>
   static DEVICE_ONLY void for_each(f32 (*s)[4], F f) {
 #pragma unroll
@@ -137,9 +138,8 @@ struct attention_int8_scores {
                               __byte_perm(bits[2], bits[3], 0x40), 0x5410);
       }
   }
-  DEVICE_ONLY i32 quantize(f32 y) {
-    const i32 q = lo(hi(__float2int_rn(y), -(1 << 30)), 1 << 30) + all.out_zero;
-    return lo(hi(q, all.out_low), all.out_high);
+  DEVICE_ONLY u32 quantize(f32 y) {
+    return quantized_bits(y, all.out_zero, all.out_low, all.out_high);
   }
   DEVICE_ONLY void store(i32 x, i64 at) {
     const f32 y = __fmul_rn((f32)x, all.out_scale);
@@ -158,7 +158,7 @@ struct attention_int8_scores {
       return;
     }
 #pragma unroll
-    for (int e = 0; e < 4; e++) four |= (u32)(u8)quantize(y[e]) << e * 8;
+    for (int e = 0; e < 4; e++) four |= quantize(y[e]) << e * 8;
     *(u32*)((u8*)all.heads.y + at) = four;
   }
 };
@@ -236,9 +236,9 @@ struct attention_int8 : attention_int8_scores<SIZE> {
     i64 masks[2];
     mask_rows(p, at.mask, first_row + row + (lane >> 2), masks);
     const u8 *k = (const u8*)p.k + at.k, *v = (const u8*)p.v + at.v;
-    const u32 base = shared_address(shared);
+    const u32 stages = shared_address(shared);
     auto fetch = [&](int step) {
-      const u32 to = base + step % STAGES * 2 * TILE;
+      const u32 to = stages + step % STAGES * 2 * TILE;
       const int tile = step < tiles ? step : step - tiles, key = tile * KEYS;
       if (step < 2 * tiles)
         fetch_bytes<SIZE, KEYS, THREADS, ALIGNED>(to, k + key * p.k_s[2], p.k_s[2], p.keys - key,
@@ -249,7 +249,7 @@ struct attention_int8 : attention_int8_scores<SIZE> {
       cp_async_commit();
     };
     // The queries wait where the third stage will be.
-    const u32 own = base + (STAGES - 1) * 2 * TILE;
+    const u32 own = stages + (STAGES - 1) * 2 * TILE;
     fetch_bytes<SIZE, 16 * WARPS, THREADS, ALIGNED>(
         own, (const u8*)p.q + at.q + first_row * p.q_s[2], p.q_s[2], p.queries - first_row, p.size);
     cp_async_commit();
@@ -263,7 +263,7 @@ struct attention_int8 : attention_int8_scores<SIZE> {
     u32 weight_sum[2] = {};
     for (int step = 0; step < 2 * tiles; step++) {
       const int key = (step < tiles ? step : step - tiles) * KEYS;
-      const u32 keys = base + step % STAGES * 2 * TILE, values = keys + TILE;
+      const u32 keys = stages + step % STAGES * 2 * TILE, values = keys + TILE;
       f32 s[N][4];
       cp_async_wait<STAGES - 2>();
       __syncthreads();

@@ -3,16 +3,10 @@
 #pragma once
 
 #include "kernel/cuda/attention/attention_int8.cuh"
+#include "kernel/cuda/common/transpose_bytes.cuh"
 
 #if __CUDA_ARCH__ >= 800
 
-// Four words of four bytes -> byte |i| of each in word |i|.
-DEVICE void transpose_bytes(const u32* x, u32* y) {
-  const u32 low[2] = {__byte_perm(x[0], x[1], 0x5140), __byte_perm(x[2], x[3], 0x5140)},
-            high[2] = {__byte_perm(x[0], x[1], 0x7362), __byte_perm(x[2], x[3], 0x7362)};
-  y[0] = __byte_perm(low[0], low[1], 0x5410), y[1] = __byte_perm(low[0], low[1], 0x7632);
-  y[2] = __byte_perm(high[0], high[1], 0x5410), y[3] = __byte_perm(high[0], high[1], 0x7632);
-}
 // WORDS words at |from|; zeros where they do not exist.
 template <int WORDS>
 DEVICE void read_words(const u8* from, bool exists, u32* to) {
@@ -34,10 +28,10 @@ template <int SIZE, int TILES>
 struct attention_int8_split : attention_int8_scores<SIZE> {
   using base = attention_int8_scores<SIZE>;
   using base::all;
+  using base::DEPTH;
   enum {
     KEYS = 32,
     N = KEYS / 8,
-    DEPTH = SIZE / 32,
     WORDS = SIZE == 32 ? 2 : 4,
     RUNS = SIZE / (16 * WORDS),  // of a lane's words in a row
     WIDE = SIZE / 8,
@@ -171,7 +165,7 @@ struct attention_int8_split : attention_int8_scores<SIZE> {
           u32 rows[4];
 #pragma unroll
           for (int e = 0; e < 4; e++) rows[e] = x[4 * h + e][c] ^ all.v.flip;
-          transpose_bytes(rows, b[h]);
+          transpose4(rows, b[h]);
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) mma<u8>::multiply(acc[4 * c + e], w[0], b[0][e], b[1][e]);

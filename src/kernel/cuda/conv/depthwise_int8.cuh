@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/common/transpose_bytes.cuh"
 #include "kernel/cuda/conv/depthwise_int8_params.h"
 #include "kernel/cuda/quantize/int8_epilogue.cuh"
 
@@ -18,13 +19,6 @@ DEVICE i32 dot4(u32 x, u32 w, i32 sum) {
   for (int e = 0; e < 4; e++) sum += (i32)(X)(x >> e * 8) * (i32)(i8)(w >> e * 8);
 #endif
   return sum;
-}
-// Bytes 0 to 3 of each of |from| to word 0 to 3 of |to|.
-DEVICE void transpose4(const u32* from, u32* to) {
-  u32 a = __byte_perm(from[0], from[1], 0x5140), b = __byte_perm(from[2], from[3], 0x5140),
-      c = __byte_perm(from[0], from[1], 0x7362), d = __byte_perm(from[2], from[3], 0x7362);
-  to[0] = __byte_perm(a, b, 0x5410), to[1] = __byte_perm(a, b, 0x7632);
-  to[2] = __byte_perm(c, d, 0x5410), to[3] = __byte_perm(c, d, 0x7632);
 }
 
 // What both kernels know of their thread.
